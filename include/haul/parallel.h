@@ -50,7 +50,8 @@ typedef struct haul_parallel haul_parallel;
  *   steps. Before the first step the module's parameters and buffers become those of rank 0.
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
- * the ranks, if .shard is not 0 to 3, and, naming the difference, if the options or modules of the ranks differ.
+ * the ranks, if .shard is not 0 to 3, and, naming the difference, if the options or modules of the ranks differ. Fails
+ * with HAUL_UNSUPPORTED if .shard is 3 and the group of several ranks is "nccl": use the group "mpi", or .shard = 2.
  */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */
@@ -119,17 +120,17 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
  * collectives then, which all ranks call for the same parameters; their results are those of all gradients. A rank with
  * several pieces adds up their gradients before they travel, and has memory for all of them until its last piece.
  *
- * With .shard = 3 each rank keeps only its own parameters between uses (ZeRO, stage 3), but for small ones, of up to
- * 32 KiB, which all ranks have. From the first haul_parallel_begin on, a parameter of another rank has no memory. When
- * an operation or the host uses it, in a forward or backward pass or elsewhere, it comes from its owner, whatever that
- * rank does meanwhile, and goes again as others come: 8 MiB of them may be there at a time, or the operands of one
- * operation. What the host has used, for example by haul_map, stays until the next step. So ranks may use different
- * parameters, and differently often. A parameter is used by one thread at a time.
+ * With .shard = 3 each rank keeps only its own parameters between uses (ZeRO, stage 3). All ranks have the small ones,
+ * of up to 32 KiB. From the first haul_parallel_begin on, a rank has no memory for other ranks' parameters. An
+ * operation or an access of the host fetches a parameter from its owner, whose group thread answers while its program
+ * computes. Up to 8 MiB of fetched parameters are kept, or the operands of one operation if they are larger. Memory
+ * that the host uses, for example by haul_map, stays until the next step. So ranks may use different parameters, and
+ * differently often. A parameter is used by one thread at a time.
  *
  * - If a program changes parameters by itself, for example by loading a checkpoint, all ranks make the same changes,
  *   and then begin a step or call haul_parallel_gather. Changes that the owner does not make are lost.
- * - A rank has its part of the module when it has freed the haul_parallel. Using another parameter then fails, and the
- *   error says so. Others may still get this rank's parameters, which stay as long as these ranks train.
+ * - After haul_parallel is freed, a rank keeps what it has then. Any other parameter fails with HAUL_STATE. Others may
+ * still get this rank's parameters, which stay as long as these ranks train.
  *
  * Fails with HAUL_STATE unless haul_parallel_ready is true, and as haul_optimizer_step or haul_grad_scaler_step does.
  * If it fails on one of several ranks, the others fail with its error. */

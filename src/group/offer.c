@@ -1,7 +1,7 @@
 /* Offers: requests of other ranks, and the answers of the group thread.
  *
  *     the rank that asks                       the rank that has the part
- *       request (epoch, part)  ------------->    waits until its offer is open in that epoch
+ *       request (epoch, part, bytes) ------->    waits until its offer is open in that epoch
  *       answer                 <-------------    the number of bytes, or an error
  *       bytes, in messages     <-------------
  *       end                    ------------->    this rank does not ask any more
@@ -31,10 +31,10 @@ typedef struct part {
 } part;
 
 /* What a rank sends to the one that has a part. */
-typedef struct wish {
+typedef struct request {
     int64_t ends; /* 1: it does not ask any more; the others are not set */
-    int64_t epoch, part;
-} wish;
+    int64_t epoch, part, bytes;
+} request;
 
 typedef struct answer {
     int64_t status, bytes;
@@ -44,7 +44,7 @@ typedef struct answer {
 /* Another rank, as the one that asks. */
 typedef struct asker {
     haul__request received, sent, end_sent;
-    wish          in, end;
+    request       in, end;
     answer        out;
     const char   *data; /* the rest to send */
     int64_t       left;
@@ -127,6 +127,7 @@ void haul__offer_open(haul__offer *o, int64_t epoch)
     pthread_mutex_lock(&line.lock);
     o->open = true;
     o->epoch = epoch;
+    o->error.status = HAUL_OK;
     pthread_mutex_unlock(&line.lock);
 }
 
@@ -148,11 +149,11 @@ void haul__offer_fail(haul__offer *o)
 
 /* ---- asking ---- */
 
-typedef struct haul__errand {
+typedef struct haul__pending_get {
     haul__offer *offer;
-    wish         out;
+    request      out;
     answer       in;
-} haul__errand;
+} haul__pending_get;
 
 static haul__group_channel requests_of(const haul__offer *o)
 {
@@ -166,8 +167,8 @@ static haul__group_channel answers_of(const haul__offer *o)
 
 static haul_status check_answer(haul__work *w)
 {
-    haul__errand *errand = w->errand;
-    answer       *a = &errand->in;
+    haul__pending_get *get = w->get;
+    answer            *a = &get->in;
     if (!a->status && a->bytes == w->bytes)
         return HAUL_OK;
     w->together = true; /* the group can go on */
@@ -184,15 +185,13 @@ static haul_status check_answer(haul__work *w)
 /* Phases: 1 the request, 2 the answer, 3 the bytes. */
 static haul_status get_next(haul__work *w)
 {
-    haul__engine *e = w->group->engine;
-    haul__errand *errand = w->errand;
+    haul__engine      *e = w->group->engine;
+    haul__pending_get *get = w->get;
     if (w->phase == 1) {
         w->phase = 2;
-        if (e->kind->receive(e, &errand->in, (int)sizeof errand->in, w->peer, answers_of(errand->offer),
-                             &w->requests[1]))
+        if (e->kind->receive(e, &get->in, (int)sizeof get->in, w->peer, answers_of(get->offer), &w->requests[1]))
             return haul_error_status();
-        return e->kind->send(e, &errand->out, (int)sizeof errand->out, w->peer, requests_of(errand->offer),
-                             &w->requests[0]);
+        return e->kind->send(e, &get->out, (int)sizeof get->out, w->peer, requests_of(get->offer), &w->requests[0]);
     }
     if (w->phase == 2) {
         w->phase = 3;
@@ -204,20 +203,20 @@ static haul_status get_next(haul__work *w)
     const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
-    return e->kind->receive(e, message, (int)bytes, w->peer, answers_of(errand->offer), &w->requests[0]);
+    return e->kind->receive(e, message, (int)bytes, w->peer, answers_of(get->offer), &w->requests[0]);
 }
 
 haul_status haul__offer_get(haul__offer *o, const haul__group_call *call, int from, int number, void *to, size_t bytes)
 {
-    haul__errand errand = {.offer = o, .out = {.epoch = o->epoch, .part = number}};
-    haul__work  *w = haul__group_check(o->group, call->name) ? NULL : haul__work_new(o->group, call);
+    haul__pending_get get = {.offer = o, .out = {.epoch = o->epoch, .part = number, .bytes = (int64_t)bytes}};
+    haul__work       *w = haul__group_check(o->group, call->name) ? NULL : haul__work_new(o->group, call);
     if (!w)
         return haul_error_status();
     w->collective = false;
     w->peer = from;
     w->in = to;
     w->bytes = (int64_t)bytes;
-    w->errand = &errand;
+    w->get = &get;
     w->next = get_next;
     return haul__work_wait(haul__work_start(w));
 }
@@ -242,12 +241,12 @@ static haul_status listen_to_all(haul__offer *o)
 }
 
 /* Sets *done if the request was open and is over now. */
-static haul_status progress(const haul__offer *o, haul__request *request, bool *done)
+static haul_status progress(const haul__offer *o, haul__request *transfer, bool *done)
 {
-    const bool        was_open = request->open;
+    const bool        was_open = transfer->open;
     haul__engine     *e = o->group->engine;
-    const haul_status status = was_open ? e->kind->progress(e, request) : HAUL_OK;
-    *done = was_open && !request->open;
+    const haul_status status = was_open ? e->kind->progress(e, transfer) : HAUL_OK;
+    *done = was_open && !transfer->open;
     return status;
 }
 
@@ -281,12 +280,17 @@ static bool choose_answer(haul__offer *o, asker *a)
         haul__snprintf(a->out.text, TEXT, "it has ended its data parallel training");
     } else if (!o->open || (is_part && a->in.epoch > o->epoch)) {
         return false;
-    } else if (!is_part || a->in.epoch != o->epoch) {
+    } else if (!is_part) {
+        a->out.status = HAUL_STATE;
+        haul__snprintf(a->out.text, TEXT, "it has no part %lld; the ranks have different modules",
+                       (long long)a->in.part);
+    } else if (a->in.epoch != o->epoch) {
         a->out.status = HAUL_STATE;
         haul__snprintf(a->out.text, TEXT, "it is %lld steps ahead", (long long)(o->epoch - a->in.epoch));
     } else {
         a->data = o->parts[a->in.part].data;
-        a->left = a->out.bytes = (int64_t)o->parts[a->in.part].bytes;
+        a->out.bytes = (int64_t)o->parts[a->in.part].bytes;
+        a->left = a->out.bytes == a->in.bytes ? a->out.bytes : 0; /* else the answer says what differs */
     }
     o->under_way++;
     return true;
@@ -340,12 +344,12 @@ static haul_status send_end(haul__offer *o, int rank)
 {
     asker        *a = &o->askers[rank];
     haul__engine *e = o->group->engine;
-    a->end = (wish){.ends = 1};
+    a->end = (request){.ends = 1};
     return e->kind->send(e, &a->end, (int)sizeof a->end, rank, requests_of(o), &a->end_sent);
 }
 
 /* With one other rank. *over: it does not ask any more, and knows that this rank does not. */
-static haul_status serve(haul__offer *o, int rank, bool ends, bool *changed, bool *over)
+static haul_status answer_rank(haul__offer *o, int rank, bool ends, bool *changed, bool *over)
 {
     asker      *a = &o->askers[rank];
     bool        done;
@@ -362,7 +366,7 @@ static haul_status serve(haul__offer *o, int rank, bool ends, bool *changed, boo
     return status;
 }
 
-static haul_status serve_all(haul__offer *o, bool *changed, bool *over)
+static haul_status answer_all(haul__offer *o, bool *changed, bool *over)
 {
     pthread_mutex_lock(&line.lock);
     const bool ended = o->ended;
@@ -374,7 +378,7 @@ static haul_status serve_all(haul__offer *o, bool *changed, bool *over)
     for (int r = 0; r < o->group->size && !status; r++) {
         bool rank_over = true;
         if (r != o->group->rank)
-            status = serve(o, r, ends, changed, &rank_over);
+            status = answer_rank(o, r, ends, changed, &rank_over);
         *over &= rank_over;
     }
     return status;
@@ -402,7 +406,7 @@ bool haul__offers_poll(bool *changed)
     const bool any = o != NULL;
     for (haul__offer *next; o && !line.lost; o = next) {
         bool over = false;
-        if (serve_all(o, changed, &over))
+        if (answer_all(o, changed, &over))
             haul__line_lose();
         pthread_mutex_lock(&line.lock);
         next = o->next;

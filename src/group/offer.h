@@ -4,6 +4,8 @@
  *
  *     closed --open--> open --close--> closed        a request waits until the offer is open in its epoch
  *
+ * An epoch is the time from one opening to the next: its number is how often the offer was opened.
+ *
  * All ranks of a group begin the same offers in the same order. An offer lives until all ranks have ended theirs: up to
  * then the others may ask. */
 #ifndef HAUL_GROUP_OFFER_H
@@ -22,11 +24,12 @@ void haul__offer_end(haul__offer *offer);
 /* The memory of a part of an offer that is closed. */
 void haul__offer_set(haul__offer *offer, int part, const void *data, size_t bytes);
 
-/* Answers the requests of this epoch. The memory must not change meanwhile. */
+/* Answers the requests of this epoch. The memory must not change meanwhile. The error of haul__offer_fail is cleared.
+ */
 void haul__offer_open(haul__offer *offer, int64_t epoch);
 /* Waits for answers that are under way. */
 void haul__offer_close(haul__offer *offer);
-/* Requests that wait, and later ones, get the thread's recorded error. */
+/* Requests that wait, and later ones, get the thread's recorded error until the offer is opened again. */
 void haul__offer_fail(haul__offer *offer);
 
 /* Gets a part from another rank, in the epoch of the own offer, which must be open. `call` is for errors. */

@@ -88,11 +88,11 @@ struct haul__work {
     int            color, key;
     haul__engine **made; /* of a split: where the engine goes */
 
-    haul__sum            sum;
-    haul__staged         staged;
-    haul__direct_sum     direct;
-    haul__work_note      note;
-    struct haul__errand *errand; /* of a request (group/offer.c), whose caller waits; else NULL */
+    haul__sum                 sum;
+    haul__staged              staged;
+    haul__direct_sum          direct;
+    haul__work_note           note;
+    struct haul__pending_get *get; /* of a request (group/offer.c), whose caller waits; else NULL */
 
     /* Arrays of one element for each rank. */
     haul__work_head *heads;

@@ -43,7 +43,7 @@ struct haul__parts {
     lent             *lent;
     int64_t           there; /* bytes that have come and not gone */
     uint64_t          clock;
-    int64_t           epoch; /* updates */
+    int64_t           epoch; /* how often the offer was opened anew */
 };
 
 static haul__parts *parts_of(haul__elsewhere *e)
@@ -73,15 +73,31 @@ bool haul__parts_divides(const haul__parts *p, int item)
 
 /* ---- coming and going ---- */
 
+/* The part has its owner's elements. It may have been there before. */
+static void note_came(haul__parts *p, int i)
+{
+    part *x = &p->items[i];
+    if (!x->came)
+        p->there += (int64_t)x->storage->bytes;
+    x->came = ++p->clock;
+    x->version = atomic_load(&x->storage->version);
+}
+
+static void note_gone(haul__parts *p, int i)
+{
+    part *x = &p->items[i];
+    if (x->came)
+        p->there -= (int64_t)x->storage->bytes;
+    x->came = 0;
+    x->stays = false;
+}
+
 /* Gives up a parameter of another rank; it stays if something relies on its address. */
 static void give_up(haul__parts *p, int i)
 {
     part *x = &p->items[i];
-    if (!x->came || !haul__elsewhere_leave(x->storage))
-        return;
-    p->there -= (int64_t)x->storage->bytes;
-    x->came = 0;
-    x->stays = false;
+    if (x->came && haul__elsewhere_leave(x->storage))
+        note_gone(p, i);
 }
 
 /* One of the first `count` buffers of the command. */
@@ -98,7 +114,7 @@ static bool may_go(const part *x)
     return !x->stays && atomic_load(&x->storage->version) == x->version;
 }
 
-/* What came first of all that may go; -1: nothing may. */
+/* The parameter to give up next: the one that came first. -1: none can be given up. */
 static int first_to_go(const haul__parts *p, const haul__command *c, uint64_t after)
 {
     int first = -1;
@@ -127,17 +143,13 @@ static void before(haul__elsewhere *e, int64_t number, const haul__command *c)
 static haul_status fetch(haul__elsewhere *e, int64_t number, void *to, size_t bytes)
 {
     haul__parts           *p = parts_of(e);
-    part                  *x = &p->items[number];
     char                   what[120];
     const haul__group_call call = {.name = GATHER, .what = what};
     haul__snprintf(what, sizeof what, "the parameter '%.80s'", p->flat->items[number].name);
     const haul_status status = haul__offer_get(p->offer, &call, p->owners[number], (int)number, to, bytes);
-    if (status)
-        return status;
-    x->came = ++p->clock;
-    x->version = atomic_load(&x->storage->version);
-    p->there += (int64_t)x->storage->bytes;
-    return HAUL_OK;
+    if (!status)
+        note_came(p, (int)number);
+    return status;
 }
 
 /* ---- beginning and ending ---- */
@@ -211,8 +223,7 @@ static void end_one(haul__parts *p, int i, bool frees)
         return;
     if (!is_own(p, i))
         haul__elsewhere_end(x->storage);
-    if (x->came)
-        p->there -= (int64_t)x->storage->bytes;
+    note_gone(p, i);
     haul__object_release(x->storage);
     if (frees)
         haul__free(x->copy);
@@ -262,37 +273,45 @@ static bool has_changed(const haul__parts *p)
     return false;
 }
 
-/* The copy that is offered, for a device whose memory the group thread cannot read. */
-static haul_status copy_own(haul__parts *p, int i)
+/* Brings the copy that is offered up to date, for a device whose memory the group thread cannot read. */
+static haul_status renew_copy(haul__parts *p, int i)
 {
     part          *x = &p->items[i];
     const size_t   bytes = x->storage->bytes;
     const uint64_t version = atomic_load(&x->storage->version);
     const bool     fresh = !x->copy;
-    haul_status    status = HAUL_OK;
-    if (haul__device_is_host(x->storage->device)) {
-        status = haul__host_before(x->storage, false, BEGIN);
-        haul__offer_set(p->offer, i, x->storage->buffer.host, bytes);
-        return status;
-    }
+    if (!fresh && version == x->version)
+        return HAUL_OK;
     if (fresh && !(x->copy = haul__malloc(bytes)))
         return haul__fail_memory(BEGIN, bytes);
-    if (fresh || version != x->version) {
-        haul_tensor *t = haul_detach(parameter(p, i));
-        status = haul__failed(t) ? haul_error_status() : haul_read(t, x->copy, bytes);
+    haul_tensor *t = haul_detach(parameter(p, i));
+    haul_status  status = haul__failed(t) ? haul_error_status() : haul_read(t, x->copy, bytes);
+    if (!status) {
         x->version = version;
+    } else if (fresh) {
+        haul__free(x->copy);
+        x->copy = NULL;
     }
-    haul__offer_set(p->offer, i, x->copy, bytes);
     return status;
 }
 
-static haul_status copy_all_own(haul__parts *p)
+static haul_status set_own(haul__parts *p, int i)
+{
+    const part       *x = &p->items[i];
+    const bool        on_host = haul__device_is_host(x->storage->device);
+    const haul_status status = on_host ? haul__host_before(x->storage, false, BEGIN) : renew_copy(p, i);
+    if (!status)
+        haul__offer_set(p->offer, i, on_host ? x->storage->buffer.host : x->copy, x->storage->bytes);
+    return status;
+}
+
+static haul_status set_all_own(haul__parts *p)
 {
     haul_scope *scope = haul__flat_scope();
     haul_status status = scope ? HAUL_OK : haul_error_status();
     for (int i = 0; i < p->flat->parameters && !status; i++)
         if (p->items[i].storage && is_own(p, i))
-            status = copy_own(p, i);
+            status = set_own(p, i);
     if (scope)
         haul_scope_pop(scope);
     return status;
@@ -306,11 +325,8 @@ static haul_status divide_one(haul__parts *p, int i)
     if (is_own(p, i))
         return HAUL_OK;
     const haul_status status = haul__elsewhere_begin(x->storage, &p->head, i);
-    if (!status && !haul__is_given_up(x->storage)) {
-        x->came = ++p->clock;
-        x->version = atomic_load(&x->storage->version);
-        p->there += (int64_t)x->storage->bytes;
-    }
+    if (!status && !haul__is_given_up(x->storage))
+        note_came(p, i);
     return status;
 }
 
@@ -341,44 +357,87 @@ static haul_status divide_all(haul__parts *p)
 {
     const size_t bytes = (size_t)p->flat->parameters * (size_t)haul_group_size(p->group);
     char        *flags = haul__calloc(bytes, 1);
-    haul__offer_close(p->offer);
-    haul_status status = flags ? divide(p, flags) : haul__fail_memory(BEGIN, bytes);
+    haul_status  status = flags ? divide(p, flags) : haul__fail_memory(BEGIN, bytes);
     haul__free(flags);
     return status;
 }
 
-/* No rank asks: what has come is what the owners had, or what the program has made of it. */
+/* ---- changes ---- */
+
+/* All ranks are here, so none has a request open. *bits: the union of all ranks' bits. */
+static haul_status meet_with(const haul__parts *p, const char *operation, uint64_t *bits)
+{
+    const haul__group_call call = {.name = operation, .what = "parameters"};
+    return haul__group_or(p->group, &call, bits);
+}
+
+static haul_status meet(const haul__parts *p, const char *operation)
+{
+    uint64_t none = 0;
+    return meet_with(p, operation, &none);
+}
+
+/* No rank has a request open. Each copy is either the owner's value or one that the program changed. */
 static void give_up_all(haul__parts *p)
 {
     for (int i = 0; i < p->flat->parameters; i++)
         give_up(p, i);
 }
 
-/* Something relies on the address of these. */
+/* Opens the offer in the next epoch, with what this rank has now. `status`: of what came before. */
+static haul_status offer_own(haul__parts *p, haul_status status)
+{
+    p->epoch++;
+    if (!status)
+        status = set_all_own(p);
+    if (!status)
+        haul__offer_open(p->offer, p->epoch);
+    else
+        haul__offer_fail(p->offer);
+    return status;
+}
+
+/* Fetches a parameter to a device other than the host. */
+static haul_status renew_there(haul__parts *p, int i)
+{
+    const size_t bytes = p->items[i].storage->bytes;
+    void        *elements = haul__malloc(bytes);
+    haul_status  status = elements ? fetch(&p->head, i, elements, bytes) : haul__fail_memory(BEGIN, bytes);
+    if (!status) {
+        haul_tensor *t = haul_detach(parameter(p, i));
+        status = haul__failed(t) ? haul_error_status() : haul_write(t, elements, bytes);
+        p->items[i].version = atomic_load(&p->items[i].storage->version);
+    }
+    haul__free(elements);
+    return status;
+}
+
+/* Fetches parameters again whose memory could not be given up, because a pointer to it is in use. */
 static haul_status renew(haul__parts *p)
 {
-    haul_status status = HAUL_OK;
+    haul_scope *scope = haul__flat_scope();
+    haul_status status = scope ? HAUL_OK : haul_error_status();
     for (int i = 0; i < p->flat->parameters && !status; i++) {
         const part *x = &p->items[i];
-        if (x->came && haul__device_is_host(x->storage->device)) {
-            p->there -= (int64_t)x->storage->bytes;
-            status = fetch(&p->head, i, x->storage->buffer.host, x->storage->bytes);
-        }
+        if (x->came)
+            status = haul__device_is_host(x->storage->device)
+                         ? fetch(&p->head, i, x->storage->buffer.host, x->storage->bytes)
+                         : renew_there(p, i);
     }
+    if (scope)
+        haul_scope_pop(scope);
     return status;
 }
 
 haul_status haul__parts_begin(haul__parts *p)
 {
-    const haul__group_call call = {.name = BEGIN, .what = "parameters"};
-    uint64_t               changed = has_changed(p);
-    haul_status            status = haul__group_or(p->group, &call, &changed);
+    uint64_t    changed = has_changed(p);
+    haul_status status = meet_with(p, BEGIN, &changed);
+    haul__offer_close(p->offer);
     if (!status && changed)
         status = divide_all(p);
     give_up_all(p);
-    if (!status)
-        status = copy_all_own(p);
-    haul__offer_open(p->offer, p->epoch);
+    status = offer_own(p, status);
     return status ? status : renew(p);
 }
 
@@ -386,9 +445,7 @@ haul_status haul__parts_begin(haul__parts *p)
 
 haul_status haul__parts_close(haul__parts *p, const char *operation)
 {
-    const haul__group_call call = {.name = operation, .what = "parameters"};
-    uint64_t               none = 0;
-    const haul_status      status = haul__group_or(p->group, &call, &none);
+    const haul_status status = meet(p, operation);
     if (status)
         return status;
     haul__offer_close(p->offer);
@@ -399,38 +456,24 @@ haul_status haul__parts_close(haul__parts *p, const char *operation)
     return HAUL_OK;
 }
 
-haul_status haul__parts_open(haul__parts *p)
+haul_status haul__parts_open(haul__parts *p, haul_status status)
 {
-    haul_status status = copy_all_own(p);
-    if (status)
-        return status;
-    haul__offer_open(p->offer, ++p->epoch);
-    return renew(p);
-}
-
-void haul__parts_fail(const haul__parts *p)
-{
-    haul__offer_fail(p->offer);
+    status = offer_own(p, status);
+    return status ? status : renew(p);
 }
 
 /* ---- all of them on rank 0 ---- */
 
 haul_status haul__parts_gather(haul__parts *p, const char *operation)
 {
-    const haul__group_call call = {.name = operation, .what = "parameters"};
-    uint64_t               none = 0;
-    haul_status            status = haul__group_or(p->group, &call, &none);
+    haul_status status = meet(p, operation);
     haul__offer_close(p->offer);
     give_up_all(p);
-    if (!status)
-        status = copy_all_own(p);
-    haul__offer_open(p->offer, p->epoch);
-    if (!status)
-        status = haul__group_or(p->group, &call, &none);
+    status = offer_own(p, status);
     if (!status)
         status = renew(p);
     for (int i = 0; i < p->flat->parameters && !status && rank_of(p) == 0; i++)
         if (p->items[i].storage && !is_own(p, i))
             status = haul__elsewhere_come(p->items[i].storage, operation);
-    return status ? status : haul__group_or(p->group, &call, &none);
+    return status ? status : meet(p, operation);
 }

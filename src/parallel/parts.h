@@ -26,11 +26,11 @@ void haul__parts_free(haul__parts *p);
  * not. */
 haul_status haul__parts_begin(haul__parts *p);
 
-/* Before and after the owners update their parameters. The first one is a collective: no rank asks afterwards. */
+/* Before and after the owners update their parameters. The first one is a collective: no rank asks afterwards.
+ * `status`: of all that came before. If it is not HAUL_OK, other ranks that ask get the recorded error. Returns it, or
+ * what fails here. */
 haul_status haul__parts_close(haul__parts *p, const char *operation);
-haul_status haul__parts_open(haul__parts *p);
-/* The update has failed, with the recorded error: other ranks that ask get it. */
-void haul__parts_fail(const haul__parts *p);
+haul_status haul__parts_open(haul__parts *p, haul_status status);
 
 /* A collective: rank 0 gets all parameters, and keeps them until the next step. Ranks may have changed them before. */
 haul_status haul__parts_gather(haul__parts *p, const char *operation);

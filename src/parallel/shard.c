@@ -3,6 +3,7 @@
 #include <haul/autograd.h>
 #include <haul/transfer.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
@@ -120,11 +121,28 @@ void haul__shards_ready(const haul__shards *s, bool ready)
         s->divided->active = ready;
 }
 
+/* A parameter comes while its command keeps all memory in place, and a sum on the GPU is a command of the group thread,
+ * which would have to bring it. */
+static haul_status refuse_direct(haul_group *group)
+{
+    haul_group_properties p;
+    if (haul_group_describe(group, &p))
+        return haul_error_status();
+    if (strcmp(p.kind, "nccl") != 0)
+        return HAUL_OK;
+    return haul__fail(
+        HAUL_UNSUPPORTED, "haul_parallel_new", "shard",
+        ".shard is 3, but the group is \"nccl\", whose sums cannot wait for parameters of other ranks; use "
+        ".shard = 2, or the group \"mpi\" (HAUL_CUDA_WITHOUT=nccl makes \"auto\" choose it)");
+}
+
 haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul_group *group)
 {
     const size_t count = (size_t)flat->parameters, ranks = (size_t)haul_group_size(group);
-    sized       *order = haul__calloc(count, sizeof *order);
-    size_t      *of_rank = haul__calloc(ranks, sizeof *of_rank);
+    if (stage > 2 && refuse_direct(group))
+        return haul_error_status();
+    sized  *order = haul__calloc(count, sizeof *order);
+    size_t *of_rank = haul__calloc(ranks, sizeof *of_rank);
     *s = (haul__shards){.stage = stage, .flat = flat, .group = group, .owners = haul__calloc(count, sizeof *s->owners)};
     const bool ok = order && of_rank && s->owners;
     if (ok)
@@ -343,9 +361,9 @@ static haul_status close_parts(const haul__shards *s)
     return s->parts ? haul__parts_close(s->parts, STEP) : HAUL_OK;
 }
 
-static haul_status open_parts(const haul__shards *s)
+static haul_status open_parts(const haul__shards *s, haul_status status)
 {
-    return s->parts ? haul__parts_open(s->parts) : HAUL_OK;
+    return s->parts ? haul__parts_open(s->parts, status) : status;
 }
 
 haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_grad_scaler *scaler)
@@ -367,10 +385,7 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
     haul_scope_pop(scope);
     if (!status && !haul__is_dry())
         status = share_parameters(s);
-    if (!status)
-        status = open_parts(s);
-    if (status && s->parts)
-        haul__parts_fail(s->parts);
+    status = open_parts(s, status);
     if (status)
         haul__group_pass_error(s->group, STEP);
     return status;

@@ -26,8 +26,8 @@ static haul_status ended_fetch(haul__elsewhere *e, int64_t number, void *to, siz
     return haul__fail(
         HAUL_STATE, "haul_parallel_gather", NULL,
         "the elements of this parameter are on another rank, whose data parallel training with .shard = 3 "
-        "this rank has ended; call haul_parallel_gather on all ranks before, and use them on rank 0, or "
-        "load a checkpoint");
+        "this rank has ended; call haul_parallel_gather on all ranks before the end and use rank 0's, or make a "
+        "new module and load a checkpoint");
 }
 
 static haul__elsewhere ended = {ended_before, ended_fetch};

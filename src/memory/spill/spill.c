@@ -61,10 +61,12 @@ static bool is_current(const haul__storage *storage)
     return false;
 }
 
+/* Elements that another process has are given up by memory/spill/elsewhere.c alone. The caller has the allocator's
+ * lock. */
 static bool can_move(const haul__block *block)
 {
-    return !atomic_load(&block->uses.away) && !block->pins && !atomic_load(&block->uses.fixed) &&
-           !is_current(&block->own);
+    return !(block->copy && block->copy->elsewhere) && !atomic_load(&block->uses.away) && !block->pins &&
+           !atomic_load(&block->uses.fixed) && !is_current(&block->own);
 }
 
 static bool has_memory(const haul__block *block)
