@@ -160,8 +160,8 @@ static const option train_rows[] = {
      OPTION_INTEGER_AT(train_options, shard),
      .argument = "0|1|2|3",
      .help = "1: divide the state of the optimizer among the ranks, so that each one needs the memory of a part; 2: "
-             "divide the gradients of a step, too; 3: divide the parameters, too, which a rank gets when it uses them. "
-             "The training has the same bits. A run may go on with another number",
+             "divide the gradients of a step, too; 3: divide the parameters, too, which a rank gets when it uses them; "
+             "exchanges then go by MPI. The training has the same bits. A run may go on with another number",
      .initial = "0",
      .low = 0,
      .high = 3,

@@ -233,6 +233,17 @@ static void test_nccl__nothing_passes_through_host_memory(void **state)
     assert_true(hash_of(y) == hash_of(haul_all_reduce(x, mpi)));
 }
 
+static void test_nccl__divided_parameters_are_refused(void **state)
+{
+    (void)state;
+    if (!has_gpu() || size < 2)
+        return;
+    assert_null(haul_parallel_new(haul_nn_linear(4, 4), .group = group, .shard = 3));
+    assert_int_equal(haul_error_status(), HAUL_UNSUPPORTED);
+    assert_non_null(strstr(haul_error_message(), "HAUL_CUDA_WITHOUT=nccl"));
+    haul_error_clear();
+}
+
 static void test_nccl__parts_of_a_group_are_connected_too(void **state)
 {
     haul_group_properties p;
@@ -301,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nccl__sums_in_chunks_have_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__sums_stay_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__nothing_passes_through_host_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nccl__divided_parameters_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__parts_of_a_group_are_connected_too, setup, teardown),
     };
     return cmocka_run_group_tests(tests, open_groups, NULL);

@@ -24,6 +24,13 @@ static void choose_device_early(const train_options *o)
         haul_error_clear();
 }
 
+/* Sums from GPU to GPU do not go with divided parameters (haul_parallel_new). */
+static const char *group_name(const train_options *o)
+{
+    const bool divided = o->shard == 3 && haul__launcher_now().size > 1;
+    return divided && !strcmp(o->group, "auto") ? "mpi" : o->group;
+}
+
 int ranks_open(trainer *t)
 {
     train_options *o = t->options;
@@ -31,7 +38,7 @@ int ranks_open(trainer *t)
     if (o->estimate)
         return -1;
     choose_device_early(o);
-    t->ranks.group = haul_group_get(o->group);
+    t->ranks.group = haul_group_get(group_name(o));
     if (!t->ranks.group)
         return complain_error();
     t->ranks.count = haul_group_size(t->ranks.group);
