@@ -111,7 +111,7 @@ static void put(void *to, haul_dtype dtype, int piece, int i)
     else if (dtype == HAUL_I32)
         ((int32_t *)to)[i] = (int32_t)bits;
     else
-        ((int64_t *)to)[i] = (int64_t)bits * 0x7fffffff1;
+        ((int64_t *)to)[i] = (int64_t)bits * 0x7fffff;
 }
 
 /* The node sums of a rank; returns how many. */
