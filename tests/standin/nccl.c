@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,12 @@ struct ncclComm {
     long         exchanges;
     ncclResult_t error; /* asynchronous */
     bool         gone;
+
+    struct ncclComm *next;
 };
+
+/* Every communicator, also those that have gone. */
+static _Atomic(struct ncclComm *) all;
 
 typedef struct op {
     bool   sends;
@@ -269,14 +275,18 @@ ncclResult_t ncclCommInitRank(ncclComm_t *out, int size, ncclUniqueId id, int ra
     } else {
         code = meet(c, seats);
     }
-    if (code != ncclSuccess)
+    if (code != ncclSuccess) {
         free(c);
-    else
-        *out = c;
+        return code;
+    }
+    c->next = atomic_load(&all);
+    while (!atomic_compare_exchange_weak(&all, &c->next, c))
+        continue;
+    *out = c;
     return code;
 }
 
-/* Work that is under way looks at it, so it is not freed. */
+/* Work that is under way looks at it, so it stays in the list. */
 ncclResult_t ncclCommAbort(ncclComm_t c)
 {
     ncclResult_t code = standin_call(CALL_ncclCommAbort);
