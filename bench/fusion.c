@@ -31,14 +31,7 @@ static bool open_chain(const bench_case *c)
 static bool run_chain(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++) {
-        haul_scope       *scope = haul_scope_push();
-        const haul_status status = step(NULL);
-        haul_scope_pop(scope);
-        if (status)
-            return false;
-    }
-    return !haul_device_sync(haul_current_device());
+    return bench_steps(step, times);
 }
 
 static bool open_followed(const bench_case *c)

@@ -45,18 +45,17 @@ static bool open_layer(const bench_case *c)
     return !haul_error_status();
 }
 
+static haul_status step(void *context)
+{
+    (void)context;
+    haul_module_zero_grad(layer);
+    return haul_backward(haul_mean(haul_square(haul_call(layer, input))));
+}
+
 static bool run_layer(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++) {
-        haul_scope *scope = haul_scope_push();
-        haul_module_zero_grad(layer);
-        const haul_status status = haul_backward(haul_mean(haul_square(haul_call(layer, input))));
-        haul_scope_pop(scope);
-        if (status)
-            return false;
-    }
-    return !haul_device_sync(device);
+    return bench_steps(step, times);
 }
 
 #define LAYER(label, on, count, who, kind)                                                                             \

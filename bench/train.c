@@ -35,14 +35,7 @@ static haul_status step(void *context)
 static bool run_training(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++) {
-        haul_scope       *scope = haul_scope_push();
-        const haul_status status = step(NULL);
-        haul_scope_pop(scope);
-        if (status)
-            return false;
-    }
-    return !haul_device_sync(device);
+    return bench_steps(step, times);
 }
 
 static bool open_followed(const bench_case *c)

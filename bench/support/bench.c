@@ -19,6 +19,18 @@ typedef struct timing {
 static char        reason[512];
 static haul_scope *scope; /* of the case that is open */
 
+bool bench_steps(haul_status (*step)(void *context), int64_t times)
+{
+    for (int64_t i = 0; i < times; i++) {
+        haul_scope       *inner = haul_scope_push();
+        const haul_status status = step(NULL);
+        haul_scope_pop(inner);
+        if (status)
+            return false;
+    }
+    return !haul_device_sync(haul_current_device());
+}
+
 bool bench_out(const char *text)
 {
     snprintf(reason, sizeof reason, "%s", text);

@@ -40,6 +40,9 @@ struct bench_case {
 
 int bench_main(int argc, char **argv, const bench_case *cases, int count);
 
+/* Calls step(NULL) so many times, each in a scope, and waits for the current device. False when a step failed. */
+bool bench_steps(haul_status (*step)(void *context), int64_t times);
+
 /* Say why a case is left out; returns false. */
 bool bench_out(const char *reason);
 

@@ -23,9 +23,9 @@ typedef enum haul__opcode {
     HAUL__OP_ADD = 0x58,
     HAUL__OP_MUL = 0x59,
     HAUL__OP_SUB = 0x5c,
-    HAUL__OP_MIN = 0x5d, /* a < b ? a : b */
+    HAUL__OP_MIN = 0x5d, /* the smaller one; b of zeros and NaNs */
     HAUL__OP_DIV = 0x5e,
-    HAUL__OP_MAX = 0x5f,     /* a > b ? a : b */
+    HAUL__OP_MAX = 0x5f,     /* the larger one; b of zeros and NaNs */
     HAUL__OP_COMPARE = 0xc2, /* `extra` is a haul__relation; all bits are set where it holds */
     HAUL__OP_ROUND = 0x08,   /* of b; `extra` is a haul__rounding */
     HAUL__OP_CHOOSE = 0x4a   /* b where the sign bit of register `extra` is set, else a */
