@@ -157,7 +157,8 @@ endforeach()
 if(HAUL_CPU_LEVELS STREQUAL "base")
     list(APPEND HAUL_LEVEL_DEFINITIONS HAUL_ONLY_LEVEL_base=1)
 endif()
-# With sanitizers -O1 takes a fifth of the time of -O3 to compile the costliest unit.
+# With sanitizers -O1 takes a fifth of the time of -O3 to compile the costliest unit. The products of matrices, in which tests
+# spend most of their time, need -O2 to keep their tiles in registers.
 foreach(level IN LISTS HAUL_CPU_LEVELS)
     haul_add_kernels(haul_kernels_${level} ${level} "${units}")
     target_compile_options(haul_kernels_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
@@ -168,7 +169,7 @@ foreach(level IN LISTS HAUL_CPU_LEVELS)
     # For some processors gcc fuses no multiply-adds of a loop that has one chain of them. A tile of one row would have
     # other bits than the same row in a tile of several.
     target_compile_options(haul_kernels_fma_${level} PRIVATE ${kernel_flags} -ffp-contract=fast
-        $<$<BOOL:${HAUL_HAS_AVOID_FMA}>:--param=avoid-fma-max-bits=0> $<$<BOOL:${HAUL_SANITIZE}>:-O1>)
+        $<$<BOOL:${HAUL_HAS_AVOID_FMA}>:--param=avoid-fma-max-bits=0> $<$<BOOL:${HAUL_SANITIZE}>:-O2>)
     # gcc before 13.3 aligns what AddressSanitizer moves off the stack too little for vectors of 64 bytes.
     if("address" IN_LIST HAUL_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
         target_compile_options(haul_kernels_fma_${level} PRIVATE --param=asan-use-after-return=0)
