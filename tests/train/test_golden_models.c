@@ -2,7 +2,7 @@
  * same losses in the first steps of SGD, in f64. tools/golden/models.py made the numbers, and the formula of the
  * weights is in both files. simplecnn and char_gpt have goldens of their own.
  *
- * ctest: labels=slow */
+ * ctest: labels=slow,once */
 #include <cjson/cJSON.h>
 #include <haul/haul.h>
 #include <math.h>

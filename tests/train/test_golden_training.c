@@ -5,7 +5,7 @@
  * CIFAR-10 files the golden losses were made from, in $HAUL_TEST_DATA. On the stand-in for a GPU, where a step takes
  * most of a second, a tenth of them.
  *
- * ctest: cuda-only; labels=slow; cuda-labels=slow,once */
+ * ctest: cuda-only; labels=slow,once */
 #include <cjson/cJSON.h>
 #include <haul/haul.h>
 #include <math.h>

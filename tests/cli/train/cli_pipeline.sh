@@ -1,5 +1,6 @@
 # haul train --pipeline: micro-batches keep both devices of a split network busy. Times are virtual, so they are the same
-# each time.
+# each time. test_pipelines is the test of the library.
+# ctest: labels=slow,once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 export OCL_ICD_VENDORS=none
 
