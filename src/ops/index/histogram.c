@@ -18,7 +18,7 @@ typedef struct histogram_params {
     I64 items;
     I64 count, part;    /* elements, and those of a part */
     I64 size, parts;    /* counts of a row, and rows */
-    I64 offsets[3];     /* of the result, the elements and the edges */
+    I64 offsets[3];     /* of the result, the elements, and the edges or their order */
     I32 even;           /* the bins are equally wide */
     U32 check;          /* haul__index_check, or 0: numbers out of range are not counted */
 } histogram_params;
@@ -62,13 +62,13 @@ FUNC I64 count_below(GLOBAL const I64 *sorted, I64 n, I64 value)
     return first;
 }
 
-KERNEL3(count_sorted, histogram_params, I64, y, const I64, sorted, U32, fault)
+KERNEL4(count_sorted, histogram_params, I64, y, const I64, sorted, const I64, order, U32, fault)
 {
     FOR_ITEMS(k) {
         GLOBAL const I64 *v = sorted + p.offsets[1];
         if (k == 0 && p.check) {
-            CHECKED_INDEX(fault, p.check, 0, v[0], p.size);
-            CHECKED_INDEX(fault, p.check, p.count - 1, v[p.count - 1], p.size);
+            CHECKED_INDEX(fault, p.check, order[p.offsets[2]], v[0], p.size);
+            CHECKED_INDEX(fault, p.check, order[p.offsets[2] + p.count - 1], v[p.count - 1], p.size);
         }
         y[p.offsets[0] + k] = count_below(v, p.count, k + 1) - count_below(v, p.count, k);
     }
@@ -167,8 +167,9 @@ static haul_status count_sorted(const haul__call *c, haul_tensor *x, histogram_p
     p.items = p.size;
     p.offsets[0] = y->offset;
     p.offsets[1] = sorted->offset;
-    return haul__launch_kernel(c, HAUL__K_count_sorted, HAUL_BOOL, HAUL__OUT(y), HAUL__IN(sorted), HAUL__PARAMS(p),
-                               .grain = GRAIN, .checks = true);
+    p.offsets[2] = order->offset;
+    return haul__launch_kernel(c, HAUL__K_count_sorted, HAUL_BOOL, HAUL__OUT(y), HAUL__IN(sorted, order),
+                               HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
 }
 
 static bool sorts(const haul__call *c, const haul_tensor *x)
