@@ -1,23 +1,22 @@
 /* Fuzzing the loader of ONNX models: a model that Haul wrote, or one with control flow, is changed as the bytes say,
  * loaded, and called in a dry run. The first byte chooses the model; each four bytes after it are a change. */
-#include <fcntl.h>
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "core/error.h"
 #include "files/file.h"
 #include "onnx/load.h"
+#include "support/changes.h"
 #include "support/onnx/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
-enum { MODELS = 2, ROOM = 1 << 16, CHANGES = 64 };
+enum { MODELS = 2 };
 
 static uint8_t *models[MODELS];
 static size_t   sizes[MODELS];
@@ -95,12 +94,9 @@ static haul_status call(void *path_and_model)
 
 static void run(int model, const uint8_t *data, size_t size)
 {
-    char                 path[64] = {(char)model};
+    char                 path[1 + PATH_SIZE] = {(char)model};
     haul_estimate_result cost;
-    const int            fd = memfd_create("fuzz.onnx", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    snprintf(path + 1, sizeof path - 1, "/proc/self/fd/%d", fd);
+    const int            fd = open_bytes(data, size, path + 1);
     if (!haul_estimate(call, path, &cost))
         haul_estimate_free(&cost);
     close(fd);
@@ -139,27 +135,6 @@ static void begin(void)
     haul_scope_pop(scope);
 }
 
-/* Sets a byte, changes a bit, takes bytes away, doubles bytes. */
-static size_t change(uint8_t *model, size_t size, const uint8_t *by)
-{
-    const size_t place = ((size_t)by[0] << 8 | by[1]) % size, rest = size - place;
-    const size_t count = by[3] % 16 < rest ? by[3] % 16 : rest;
-    switch (by[2] % 4) {
-    case 0: model[place] = by[3]; return size;
-    case 1: model[place] ^= (uint8_t)(1 << by[3] % 8); return size;
-    case 2:
-        if (count == size)
-            return size;
-        memmove(model + place, model + place + count, rest - count);
-        return size - count;
-    default:
-        if (size + count > ROOM)
-            return size;
-        memmove(model + place + count, model + place, rest);
-        return size + count;
-    }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t changed[ROOM];
@@ -170,8 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int model = data[0] % MODELS;
     size_t    length = sizes[model];
     memcpy(changed, models[model], length);
-    for (size_t i = 1; i + 4 <= size && i < 4 * CHANGES; i += 4)
-        length = change(changed, length, data + i);
+    length = change_file(changed, length, data + 1, size - 1);
     haul_error_clear();
     haul_scope *scope = haul_scope_push();
     run(model, changed, length);
