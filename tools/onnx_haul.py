@@ -5,7 +5,8 @@ import os
 import numpy as np
 
 P, S, I64 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64
-NAMES = ["none", "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+NAMES = ["none", "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+         "uint16", "uint32", "uint64"]
 
 
 class Shape(ctypes.Structure):

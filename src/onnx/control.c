@@ -113,36 +113,41 @@ typedef struct repeats {
     haul__onnx_slot       *states; /* as the next repetition gets them */
     join                  *joins;
     int                    state_count, join_count;
-    int                    first_state;  /* among the inputs of the body, and of the node */
+    int                    first_state;  /* among the inputs of the body */
     int                    first_result; /* the first state's place among the body's results */
     int64_t                done;
     haul__numbers         *around, *last; /* the numbers of the run around, and of the last repetition */
 } repeats;
 
-static haul_status begin(repeats *r, haul__onnx_call *c, int first_state, int state_count)
+static haul_status begin(repeats *r, haul__onnx_call *c, bool is_loop, int state_count)
 {
-    const int loop = first_state > 0; /* its first result is the condition */
     *r = (repeats){.c = c,
                    .body = &c->run->plan->bodies[c->step->bodies[0]],
                    .state_count = state_count,
-                   .first_state = first_state,
-                   .first_result = loop,
+                   .first_state = is_loop ? 2 : 0,
+                   .first_result = is_loop, /* before it is the condition */
                    .around = c->run->numbers};
-    r->join_count = r->body->output_count - loop - state_count;
+    r->join_count = r->body->output_count - r->first_result - state_count;
     r->states = haul__calloc((size_t)state_count + 1, sizeof *r->states);
     r->joins = haul__calloc((size_t)r->join_count + 1, sizeof *r->joins);
     c->run->numbers = NULL;
     if (!r->states || !r->joins)
         return haul__fail_memory(HAUL__ONNX_CALL, sizeof *r->joins);
-    for (int i = 0; i < state_count; i++) {
-        if (!haul__onnx_has(c, first_state + i))
-            return haul__onnx_wrong(c, "an input is missing"), haul_error_status();
-        r->states[i] = c->run->slots[c->step->inputs[first_state + i]];
-        r->states[i].made = false;
-    }
     for (int k = 0; k < r->join_count; k++) {
         const int place = state_count + k;
         r->joins[k].wanted = place < c->step->output_count && c->step->outputs[place] >= 0;
+    }
+    return HAUL_OK;
+}
+
+/* The first states are inputs of the node, from `first` on. */
+static haul_status begin_states(repeats *r, int first)
+{
+    for (int i = 0; i < r->state_count; i++) {
+        if (!haul__onnx_has(r->c, first + i))
+            return haul__onnx_wrong(r->c, "an input is missing"), haul_error_status();
+        r->states[i] = r->c->run->slots[r->c->step->inputs[first + i]];
+        r->states[i].made = false;
     }
     return HAUL_OK;
 }
@@ -272,7 +277,9 @@ static haul_status loop(haul__onnx_call *c)
         status = read_condition(c, &c->run->slots[c->step->inputs[1]], &condition);
     if (status)
         return status;
-    status = begin(&r, c, 2, state_count);
+    status = begin(&r, c, true, state_count);
+    if (!status)
+        status = begin_states(&r, 2);
     while (!status && condition && r.done < trips) {
         if (r.done == MOST_REPEATS) {
             status = (haul__onnx_refuse(c, "more than 16,777,216 repetitions"), haul_error_status());
@@ -345,6 +352,17 @@ static haul_status set_parts(const repeats *r, const parts *all, int count, int6
     return HAUL_OK;
 }
 
+static haul_status run_parts(repeats *r, const parts *all, int count, int64_t length)
+{
+    haul_status status = HAUL_OK;
+    while (!status && r->done < length) {
+        status = set_parts(r, all, count, length);
+        if (!status)
+            status = repeat(r, NULL);
+    }
+    return status;
+}
+
 static haul_status scan(haul__onnx_call *c)
 {
     const int   count = (int)haul__onnx_int(c, "num_scan_inputs", 1); /* compared with the inputs: check.c */
@@ -352,23 +370,155 @@ static haul_status scan(haul__onnx_call *c)
     int64_t     length = 0;
     repeats     r;
     parts      *all = haul__calloc((size_t)count, sizeof *all);
-    haul_status status = begin(&r, c, 0, state_count);
+    haul_status status = begin(&r, c, false, state_count);
     if (!all && !status)
         status = haul__fail_memory(HAUL__ONNX_CALL, (size_t)count * sizeof *all);
+    if (!status)
+        status = begin_states(&r, 0);
     if (!status)
         status = begin_parts(c, state_count, count, all, &length);
     if (!status)
         status = begin_joins(&r);
-    while (!status && r.done < length) {
-        status = set_parts(&r, all, count, length);
-        if (!status)
-            status = repeat(&r, NULL);
-    }
+    if (!status)
+        status = run_parts(&r, all, count, length);
     haul__free(all);
     return finish(&r, status);
 }
 
+/* ---- Scan of opset 8 ---- */
+
+/* Each example is scanned by itself: states and inputs are [batch, ...] and [batch, steps, ...], and so are results. */
+typedef struct examples {
+    haul__onnx_call     *c;
+    int                  count, state_count; /* of inputs that have steps, and of states */
+    int64_t              batch, steps;
+    const haul__numbers *lengths; /* steps of each example; NULL: all */
+    parts               *all;     /* the inputs of an example */
+    haul_tensor        **results; /* for each result those of all examples */
+} examples;
+
+enum { SCAN_LENGTHS, SCAN_FIRST };
+
+static haul_status check_examples(examples *e)
+{
+    haul__onnx_call *c = e->c;
+    for (int i = 0; i < e->state_count + e->count; i++) {
+        const haul_shape x = haul__onnx_shape(c, SCAN_FIRST + i);
+        const bool       has_steps = i >= e->state_count;
+        if (!haul__onnx_has(c, SCAN_FIRST + i) || x.ndim < 1 + has_steps || x.dims[0] != e->batch ||
+            (has_steps && x.dims[1] != e->steps))
+            return haul__onnx_wrong(c, "inputs that are missing, or of different batches or lengths"),
+                   haul_error_status();
+    }
+    if (!e->batch || e->batch > MOST_REPEATS || e->steps > MOST_REPEATS)
+        return haul__onnx_refuse(c, "no examples, or more than 16,777,216 repetitions"), haul_error_status();
+    if (haul__onnx_has(c, SCAN_LENGTHS) && !(e->lengths = haul__onnx_numbers(c, SCAN_LENGTHS)))
+        return haul_error_status();
+    if (e->lengths && e->lengths->count != e->batch)
+        return haul__onnx_wrong(c, "another number of lengths than of examples"), haul_error_status();
+    for (int64_t b = 0; e->lengths && b < e->batch; b++)
+        if (e->lengths->items[b].i < 0 || e->lengths->items[b].i > e->steps)
+            return haul__onnx_wrong(c, "a length is out of range"), haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_status begin_example(const examples *e, repeats *r, int64_t b)
+{
+    haul__onnx_list directions;
+    if (haul__onnx_ints(e->c, "directions", &directions) || begin(r, e->c, false, e->state_count))
+        return haul_error_status();
+    for (int i = 0; i < e->state_count + e->count; i++) {
+        haul_tensor *x = haul_select(haul__onnx_x(e->c, SCAN_FIRST + i), 0, b);
+        const int    k = i - e->state_count;
+        if (haul__failed(x))
+            return haul_error_status();
+        if (k < 0)
+            r->states[i] = (haul__onnx_slot){.tensor = x, .made = true};
+        else
+            e->all[k] = (parts){.x = x, .reversed = k < directions.count && directions.items[k]};
+    }
+    return HAUL_OK;
+}
+
+/* Takes the results of an example out of the node's slots. Those of steps get zeros up to the longest example's. */
+static haul_status take_results(const examples *e, int64_t b, int64_t length)
+{
+    haul__onnx_run *run = e->c->run;
+    for (int k = 0; k < e->c->step->output_count; k++) {
+        if (e->c->step->outputs[k] < 0)
+            continue;
+        haul__onnx_slot *slot = &run->slots[e->c->step->outputs[k]];
+        haul_tensor     *y = slot->tensor ? slot->tensor : haul__onnx_from_numbers(slot->numbers);
+        *slot = (haul__onnx_slot){.tensor = NULL};
+        if (k >= e->state_count && length < e->steps && !haul__failed(y)) {
+            haul_shape shape = y->shape;
+            shape.dims[0] = e->steps - length;
+            y = haul_cat((haul_tensor *const[]){y, haul_zeros(y->dtype, shape)}, 2, 0);
+        }
+        if (haul__failed(y))
+            return haul_error_status();
+        e->results[k * e->batch + b] = y;
+    }
+    return HAUL_OK;
+}
+
+static haul_status scan_example(const examples *e, int64_t b)
+{
+    const int64_t length = e->lengths ? e->lengths->items[b].i : e->steps;
+    repeats       r = {.c = NULL};
+    haul_status   status = begin_example(e, &r, b);
+    if (!status)
+        status = run_parts(&r, e->all, e->count, length);
+    if (r.c)
+        status = finish(&r, status);
+    for (int i = 0; i < e->count && !status; i++)
+        haul_drop(e->all[i].x);
+    return status ? status : take_results(e, b, length);
+}
+
+static haul_status join_examples(const examples *e)
+{
+    for (int k = 0; k < e->c->step->output_count; k++) {
+        if (e->c->step->outputs[k] < 0)
+            continue;
+        haul_tensor *y = haul_stack(e->results + k * e->batch, (int)e->batch, 0);
+        if (haul__failed(y))
+            return haul_error_status();
+        for (int64_t b = 0; b < e->batch; b++)
+            haul_drop(e->results[k * e->batch + b]);
+        e->c->run->slots[e->c->step->outputs[k]] = (haul__onnx_slot){.tensor = y, .made = true};
+    }
+    return HAUL_OK;
+}
+
+static haul_status scan_examples(haul__onnx_call *c)
+{
+    const int        count = (int)haul__onnx_int(c, "num_scan_inputs", 1); /* compared with the inputs: check.c */
+    const haul_shape x = haul__onnx_shape(c, c->step->input_count - 1);
+    examples         e = {.c = c,
+                          .count = count,
+                          .state_count = c->step->input_count - SCAN_FIRST - count,
+                          .batch = x.ndim > 0 ? x.dims[0] : 0,
+                          .steps = x.ndim > 1 ? x.dims[1] : 0};
+    haul_status      status = check_examples(&e);
+    if (status)
+        return status;
+    e.all = haul__calloc((size_t)count, sizeof *e.all);
+    e.results = haul__calloc((size_t)(e.batch * c->step->output_count), sizeof(haul_tensor *));
+    if (!e.all || !e.results)
+        status = haul__fail_memory(HAUL__ONNX_CALL, (size_t)e.batch * sizeof(haul_tensor *));
+    for (int64_t b = 0; b < e.batch && !status; b++)
+        status = scan_example(&e, b);
+    if (!status)
+        status = join_examples(&e);
+    haul__free(e.all);
+    haul__free(e.results);
+    return status;
+}
+
 haul_status haul__onnx_control(haul__onnx_call *c)
 {
-    return c->step->body_count == 2 ? choose(c) : !strcmp(c->step->node->type, "Loop") ? loop(c) : scan(c);
+    if (c->step->body_count == 2)
+        return choose(c);
+    return !strcmp(c->step->node->type, "Loop") ? loop(c) : c->opset < 9 ? scan_examples(c) : scan(c);
 }

@@ -5,9 +5,9 @@
 #include "onnx/operation.h"
 
 haul__onnx_run_function haul__onnx_unary, haul__onnx_binary, haul__onnx_variadic, haul__onnx_mean_of,
-    haul__onnx_identity, haul__onnx_divide, haul__onnx_lstm, haul__onnx_gru, haul__onnx_attention, haul__onnx_bit_shift,
-    haul__onnx_hardmax, haul__onnx_modulo, haul__onnx_power, haul__onnx_where, haul__onnx_celu, haul__onnx_elu,
-    haul__onnx_leaky_relu, haul__onnx_selu, haul__onnx_gelu, haul__onnx_swish, haul__onnx_hard_sigmoid,
+    haul__onnx_identity, haul__onnx_divide, haul__onnx_lstm, haul__onnx_gru, haul__onnx_attention, haul__onnx_bit_cast,
+    haul__onnx_bit_shift, haul__onnx_hardmax, haul__onnx_modulo, haul__onnx_power, haul__onnx_where, haul__onnx_celu,
+    haul__onnx_elu, haul__onnx_leaky_relu, haul__onnx_selu, haul__onnx_gelu, haul__onnx_swish, haul__onnx_hard_sigmoid,
     haul__onnx_thresholded_relu, haul__onnx_shrink, haul__onnx_prelu, haul__onnx_is_inf, haul__onnx_clip,
     haul__onnx_cast, haul__onnx_reduce, haul__onnx_reduce_l1, haul__onnx_reduce_l2, haul__onnx_reduce_log_sum,
     haul__onnx_reduce_sum_square, haul__onnx_arg, haul__onnx_cumsum, haul__onnx_reshape, haul__onnx_flatten,

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
+#include "ops/move/bit_cast.h"
 
 #define X(i) haul__onnx_x(c, i)
 
@@ -180,4 +181,15 @@ haul_tensor *haul__onnx_cast(haul__onnx_call *c)
 {
     const haul_dtype to = haul__onnx_has(c, 1) ? haul__onnx_type(c, 1) : haul__onnx_target(c);
     return to == HAUL_DTYPE_NONE ? haul__onnx_refuse(c, "the dtype") : haul_cast(X(0), to);
+}
+
+/* A bool is a byte that is 0 or 1, so other bytes are true, too. */
+haul_tensor *haul__onnx_bit_cast(haul__onnx_call *c)
+{
+    const haul_dtype to = haul__onnx_target(c), from = haul__onnx_type(c, 0);
+    if (to == HAUL_DTYPE_NONE)
+        return haul__onnx_refuse(c, "the dtype");
+    if (haul_dtype_bits(to) != haul_dtype_bits(from))
+        return haul__onnx_wrong(c, "the dtype has another number of bits than the input's");
+    return to == HAUL_BOOL ? haul_cast(haul__bit_cast(X(0), HAUL_U8), to) : haul__bit_cast(X(0), to);
 }

@@ -73,7 +73,7 @@ static void compare(haul_tensor *y, haul_tensor *want, const char *what)
 
 static const char *const golden[] = {"pictures",  "text",      "text_traced", "upscale", "two",
                                      "recurrent", "encoder",   "windows",     "samples", "sequences",
-                                     "indices",   "detection", "saved"};
+                                     "indices",   "detection", "bits",        "saved"};
 
 static void results(haul_device *device)
 {

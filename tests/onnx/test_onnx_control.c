@@ -55,12 +55,17 @@ static message if_of(const char *condition, const message *then, const message *
     return node;
 }
 
-static haul_module *load(void)
+static haul_module *load_of(int opset)
 {
     put_value(&graph, 12, "y", FLOAT, NO_SIZES);
-    message model = model_of(&graph, 17);
+    message model = model_of(&graph, opset);
     write_message("c.onnx", &model);
     return haul_load_onnx("c.onnx");
+}
+
+static haul_module *load(void)
+{
+    return load_of(17);
 }
 
 static haul_tensor *input(void)
@@ -276,6 +281,43 @@ static void test_onnx_control__scan(void **state)
     haul_scope_pop(scope);
 }
 
+/* In opset 8 each example is scanned by itself, for as many steps as it has. */
+static haul_module *scan_8(const char *inputs, const char *outputs, bool backwards, int64_t second_length)
+{
+    const int64_t lengths[] = {3, second_length};
+    message       body = {0}, node = node_of("Scan", inputs, outputs);
+    put_value(&body, 11, "s", FLOAT, NO_SIZES);
+    put_value(&body, 11, "part", FLOAT, NO_SIZES);
+    add(&body, node_of("Add", "s part", "next"));
+    put_value(&body, 12, "next", FLOAT, NO_SIZES);
+    put_value(&body, 12, "next", FLOAT, NO_SIZES);
+    begin(false);
+    put_tensor(&graph, "m", FLOAT, SIZES(2, 3), (const float[]){1, 2, 3, 10, 20, 30}, 24);
+    put_tensor(&graph, "s0", FLOAT, SIZES(2), (const float[]){0, 100}, 8);
+    put_tensor(&graph, "n", INT64, SIZES(2), lengths, sizeof lengths);
+    put_graph(&node, "body", &body);
+    put_int(&node, "num_scan_inputs", 1);
+    if (backwards)
+        put_ints(&node, "directions", 1, (const int64_t[]){1});
+    add(&graph, node);
+    return load_of(8);
+}
+
+static void test_onnx_control__scan_of_examples(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    expect_values(haul_call(scan_8("- s0 m", "- y", false, 0), input()), 6, (const float[]){1, 3, 6, 110, 130, 160});
+    expect_values(haul_call(scan_8("- s0 m", "- y", true, 0), input()), 6, (const float[]){3, 5, 6, 130, 150, 160});
+    expect_values(haul_call(scan_8("n s0 m", "- y", false, 2), input()), 6, (const float[]){1, 3, 6, 110, 130, 0});
+    expect_values(haul_call(scan_8("n s0 m", "y", false, 2), input()), 2, (const float[]){6, 130});
+    expect_values(haul_call(scan_8("n s0 m", "y", false, 0), input()), 2, (const float[]){6, 100});
+    expect_error(haul_call(scan_8("n s0 m", "- y", false, 4), input()), "Scan", "a length is out of range");
+    expect_error(haul_call(scan_8("x s0 m", "- y", false, 2), input()), "Scan", "lengths");
+    expect_error(scan_8("s0 m", "- y", false, 2), "Scan", "number of inputs");
+    haul_scope_pop(scope);
+}
+
 static void test_onnx_control__wrong_graphs(void **state)
 {
     (void)state;
@@ -326,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_onnx_control__loop_by_a_condition),
         cmocka_unit_test(test_onnx_control__if_in_a_loop),
         cmocka_unit_test(test_onnx_control__scan),
+        cmocka_unit_test(test_onnx_control__scan_of_examples),
         cmocka_unit_test(test_onnx_control__wrong_graphs),
     };
     return cmocka_run_group_tests_name("onnx_control", tests, NULL, NULL);

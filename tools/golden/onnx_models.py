@@ -235,6 +235,21 @@ def write_detection():
     g.write("detection", 22, {"x": scores})
 
 
+def write_bits():
+    g = Nodes()
+    bits = g.add("BitCast", "x", to=onnx.TensorProto.INT32, keep=False)
+    size = g.add("BitwiseAnd", bits, np.array(0x7fffffff, np.int32), keep=False)
+    g.add("BitCast", size, to=onnx.TensorProto.FLOAT)  # the absolute value
+    g.add("BitCast", g.add("Transpose", size, perm=[1, 0], keep=False), to=onnx.TensorProto.FLOAT)
+    g.add("BitCast", np.array([15360, -16384, 1], np.int16), to=onnx.TensorProto.FLOAT16)
+    g.add("BitCast", np.array([1, 4294967295], np.uint32), to=onnx.TensorProto.INT32)
+    g.add("BitCast", np.array([4607182418800017408, -4616189618054758400]), to=onnx.TensorProto.DOUBLE)
+    g.add("BitCast", np.array([200, 3], np.uint8), to=onnx.TensorProto.INT8)
+    g.add("BitCast", np.array([True, False]), to=onnx.TensorProto.UINT8)
+    g.add("BitCast", np.array([1, 0], np.uint8), to=onnx.TensorProto.BOOL)
+    g.write("bits", 26, {"x": random(3, 4)})
+
+
 def write(name, module, example, inputs, **options):
     path = os.path.join(HERE, name + ".onnx")
     torch.onnx.export(module.eval(), example, path, verbose=False, **options)
@@ -255,7 +270,7 @@ def write(name, module, example, inputs, **options):
 
 
 def write_nodes():
-    for k, f in enumerate((write_windows, write_samples, write_sequences, write_indices, write_detection)):
+    for k, f in enumerate((write_windows, write_samples, write_sequences, write_indices, write_detection, write_bits)):
         np.random.seed(k)
         f()
 

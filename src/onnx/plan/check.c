@@ -103,6 +103,13 @@ static haul_status wrong_graph(const checker *p, const haul__onnx_node *node, co
                       haul__quoted(haul__onnx_name_of(node), quoted), node->type, what);
 }
 
+/* Scan of opset 8 has the lengths of examples before its states, which its graph does not get. */
+static size_t scan_inputs(const checker *p, const haul__onnx_node *node)
+{
+    const bool has_lengths = p->model->opset < 9;
+    return node->input_count > has_lengths ? node->input_count - has_lengths : 0;
+}
+
 /* If gives its graphs nothing. Loop gives the number of the repetition, the condition and its states, and gets the
  * condition, the states and the values to join. Scan gives its states and parts of the others, and gets the same
  * without the condition. */
@@ -116,6 +123,7 @@ static haul_status check_counts(const checker *p, const haul__onnx_node *node, c
         states = inputs > 2 ? inputs - 2 : 0;
         inputs = states + 2;
     } else if (!is_if) {
+        inputs = scan_inputs(p, node);
         if (!scanned || scanned->i < 1 || (uint64_t)scanned->i > inputs)
             return wrong_graph(p, node, "has num_scan_inputs that are less than 1, or more than its inputs");
         states = inputs - (size_t)scanned->i;
