@@ -23,6 +23,7 @@ typedef struct layer {
     haul_tensor *peepholes;             /* [3 x hidden], or NULL */
     haul_tensor *lengths;               /* [batch, 1]: the steps of each example, or NULL */
     bool         backwards, reset_last; /* reset_last: a GRU's reset gate multiplies after the product */
+    bool         relu;                  /* an RNN's, in the place of tanh */
 } layer;
 
 typedef void step_function(layer *l, haul_tensor *gates);
@@ -50,7 +51,8 @@ static void lstm_step(layer *l, haul_tensor *gates)
 
 static void rnn_step(layer *l, haul_tensor *gates)
 {
-    l->h = haul_tanh(haul_add(gates, haul_linear(l->h, l->recurrent, .bias = l->bias)));
+    haul_tensor *sum = haul_add(gates, haul_linear(l->h, l->recurrent, .bias = l->bias));
+    l->h = l->relu ? haul_relu(sum) : haul_tanh(sum);
 }
 
 /* The part of the recurrent map that belongs to the hidden gate. */
@@ -127,14 +129,31 @@ static haul_tensor *run(layer *l, step_function *step)
     return y;
 }
 
+/* The activations of a direction are the default ones, or relu of an RNN. */
+static bool knows_activations(const haul__onnx_attribute *a, int gates, int direction, bool *relu)
+{
+    static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
+    const int                each = gates == 4 ? 3 : gates == 3 ? 2 : 1;
+    *relu = false;
+    for (int i = 0; a && i < each; i++) {
+        const size_t at = (size_t)(direction * each + i);
+        const char  *name = at < a->text_count ? a->texts[at] : NULL;
+        if (each == 1 && name && !strcmp(name, "Relu"))
+            *relu = true;
+        else if (!name || strcmp(name, usual[each == 1 ? 1 : i]) != 0)
+            return false;
+    }
+    return true;
+}
+
 static haul_status check(haul__onnx_call *c, int gates, int directions, bool batch_first)
 {
-    static const char *const refused[] = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"};
+    static const char *const refused[] = {"activation_alpha", "activation_beta", "clip", "input_forget"};
     const haul_shape         x = haul__onnx_shape(c, INPUT), w = haul__onnx_shape(c, WEIGHT);
     const haul_shape         lengths = haul__onnx_shape(c, LENGTHS);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const haul__onnx_attribute *a = haul__onnx_attribute_of(c->step->node, refused[i]);
-        if (a && (i < 4 || a->i))
+        if (a && (i < 3 || a->i))
             return haul__onnx_refuse(c, refused[i]), haul_error_status();
     }
     if (x.ndim != 3 || w.ndim != 3 || w.dims[0] != directions || w.dims[1] < gates || x.dims[batch_first] < 1 ||
@@ -161,6 +180,8 @@ static haul_tensor *recurrent(haul__onnx_call *c, int gates, step_function *step
                    .hidden = w.dims[1] / gates,
                    .backwards = d == 1 || !strcmp(direction, "reverse"),
                    .reset_last = haul__onnx_int(c, "linear_before_reset", 0) != 0};
+        if (!knows_activations(haul__onnx_attribute_of(c->step->node, "activations"), gates, d, &l.relu))
+            return haul__onnx_refuse(c, "activations");
         if (prepare(c, &l, gates, d, batch_first))
             return NULL;
         y[d] = run(&l, step);

@@ -134,6 +134,11 @@ typedef struct haul__gather_attributes {
     haul__attribute_shape shape; /* of x; the gradient reads it */
 } haul__gather_attributes;
 
+typedef struct haul__scatter_attributes {
+    int  axis, how; /* haul_scatter_how */
+    bool exclude_self, reserved[7];
+} haul__scatter_attributes;
+
 typedef struct haul__topk_attributes {
     int64_t k, length; /* of the axis */
     int     axis;

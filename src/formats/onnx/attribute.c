@@ -12,8 +12,9 @@ static float float_of(uint64_t bits)
     return value;
 }
 
-/* A list may be packed, or a field for each element, or both. A number has at least one byte. */
-static haul_status count_numbers(haul__onnx_reader *r, haul__bytes message, size_t *floats, size_t *ints)
+/* A list of numbers may be packed, or a field for each element, or both. A number has at least one byte, and a text
+ * two. */
+static haul_status count_items(haul__onnx_reader *r, haul__bytes message, size_t *floats, size_t *ints, size_t *texts)
 {
     haul__cursor c = haul__cursor_of(message), packed;
     haul__field  f;
@@ -23,6 +24,7 @@ static haul_status count_numbers(haul__onnx_reader *r, haul__bytes message, size
             return haul__onnx_malformed(r, f.place, "a list of numbers is cut off");
         if (f.number == 7)
             *floats += f.wire == HAUL__LENGTH ? f.bytes.size / 4 : 1;
+        *texts += f.number == 9;
         if (f.number != 8)
             continue;
         if (f.wire != HAUL__LENGTH) {
@@ -62,12 +64,12 @@ static haul_status read_ints(haul__onnx_reader *r, const haul__field *f, haul__o
     return haul__onnx_wire(r, f, HAUL__VARINT);
 }
 
-static haul_status read_text(haul__onnx_reader *r, const haul__field *f, haul__onnx_attribute *a)
+static haul_status read_text(haul__onnx_reader *r, const haul__field *f, const char **out)
 {
     const haul__bytes text = f->bytes;
     if (f->wire == HAUL__LENGTH && ((text.size && memchr(text.at, 0, text.size)) || !haul__is_utf8(text.at, text.size)))
         return HAUL_OK; /* any bytes are allowed here; Haul has no use for them */
-    return haul__onnx_text(r, f, &a->text);
+    return haul__onnx_text(r, f, out);
 }
 
 static haul_status read_tensor(haul__onnx_reader *r, const haul__field *f, haul__onnx_attribute *a)
@@ -92,11 +94,12 @@ static haul_status read_field(haul__onnx_reader *r, const haul__field *f, haul__
     case 1: return haul__onnx_text(r, f, &a->name);
     case 2: a->f = float_of(f->value); return haul__onnx_wire(r, f, HAUL__FIXED32);
     case 3: a->i = (int64_t)f->value; return haul__onnx_wire(r, f, HAUL__VARINT);
-    case 4: return read_text(r, f, a);
+    case 4: return read_text(r, f, &a->text);
     case 5: return read_tensor(r, f, a);
     case 6: return read_graph(r, f, a);
     case 7: return read_floats(r, f, a);
     case 8: return read_ints(r, f, a);
+    case 9: return read_text(r, f, &a->texts[a->text_count++]);
     case 20: a->type = f->value > 1000 ? 1000 : (int64_t)f->value; return haul__onnx_wire(r, f, HAUL__VARINT);
     default: return HAUL_OK;
     }
@@ -104,15 +107,16 @@ static haul_status read_field(haul__onnx_reader *r, const haul__field *f, haul__
 
 haul_status haul__onnx_read_attribute(haul__onnx_reader *r, const haul__field *field, haul__onnx_attribute *out)
 {
-    size_t       floats = 0, ints = 0;
+    size_t       floats = 0, ints = 0, texts = 0;
     haul__cursor c = haul__cursor_of(field->bytes);
     haul__field  f;
     haul_status  status = haul__onnx_wire(r, field, HAUL__LENGTH);
     *out = (haul__onnx_attribute){.name = ""};
-    if (status || count_numbers(r, field->bytes, &floats, &ints))
+    if (status || count_items(r, field->bytes, &floats, &ints, &texts))
         return haul_error_status();
     if ((floats && !(out->floats = haul__onnx_room(r, floats, sizeof *out->floats))) ||
-        (ints && !(out->ints = haul__onnx_room(r, ints, sizeof *out->ints))))
+        (ints && !(out->ints = haul__onnx_room(r, ints, sizeof *out->ints))) ||
+        (texts && !(out->texts = haul__onnx_room(r, texts, sizeof *out->texts))))
         return haul_error_status();
     while (!status && haul__next_field(&c, &f))
         status = read_field(r, &f, out);

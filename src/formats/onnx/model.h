@@ -41,7 +41,8 @@ typedef enum haul__onnx_attribute_type {
     HAUL__ONNX_TENSOR = 4,
     HAUL__ONNX_GRAPH = 5,
     HAUL__ONNX_FLOATS = 6,
-    HAUL__ONNX_INTS = 7
+    HAUL__ONNX_INTS = 7,
+    HAUL__ONNX_STRINGS = 8
 } haul__onnx_attribute_type;
 
 typedef struct haul__onnx_attribute {
@@ -52,7 +53,8 @@ typedef struct haul__onnx_attribute {
     const char              *text; /* of a string; NULL: it has none, or one that is not UTF-8 */
     int64_t                 *ints;
     float                   *floats;
-    size_t                   int_count, float_count;
+    const char             **texts; /* of a list of strings; NULL for one that is not UTF-8 */
+    size_t                   int_count, float_count, text_count;
     haul__onnx_tensor       *tensor;
     struct haul__onnx_graph *graph;
 } haul__onnx_attribute;

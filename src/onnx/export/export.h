@@ -83,6 +83,7 @@ int haul__onnx_add_nodes(haul__onnx_saved *g, const char *type, const int *input
 void haul__onnx_set_int(haul__onnx_saved *g, const char *name, int64_t value);
 void haul__onnx_set_float(haul__onnx_saved *g, const char *name, double value);
 void haul__onnx_set_text(haul__onnx_saved *g, const char *name, const char *value);
+void haul__onnx_set_texts(haul__onnx_saved *g, const char *name, const char *const *values, int count);
 void haul__onnx_set_ints(haul__onnx_saved *g, const char *name, const int64_t *values, int count);
 void haul__onnx_set_number(haul__onnx_saved *g, const char *name, haul_dtype dtype, double value); /* a tensor [1] */
 

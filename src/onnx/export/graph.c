@@ -184,8 +184,8 @@ int haul__onnx_add_cast(haul__onnx_saved *g, int x, haul_dtype dtype)
 
 /* ---- attributes ---- */
 
-/* Of AttributeProto: name 1, f 2, i 3, s 4, t 5, ints 8, type 20. */
-typedef enum attribute_type { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, INTS = 7 } attribute_type;
+/* Of AttributeProto: name 1, f 2, i 3, s 4, t 5, ints 8, strings 9, type 20. */
+typedef enum attribute_type { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, INTS = 7, STRINGS = 8 } attribute_type;
 
 static haul__message begin(const char *name)
 {
@@ -225,6 +225,14 @@ void haul__onnx_set_text(haul__onnx_saved *g, const char *name, const char *valu
     haul__message a = begin(name);
     haul__put_text(&a, 4, value);
     finish(g, &a, STRING);
+}
+
+void haul__onnx_set_texts(haul__onnx_saved *g, const char *name, const char *const *values, int count)
+{
+    haul__message a = begin(name);
+    for (int i = 0; i < count; i++)
+        haul__put_text(&a, 9, values[i]);
+    finish(g, &a, STRINGS);
 }
 
 void haul__onnx_set_ints(haul__onnx_saved *g, const char *name, const int64_t *values, int count)

@@ -112,8 +112,6 @@ int haul__onnx_save_recurrent(haul__onnx_saving *c)
     int                               in[8] = {[0] = c->x[X]};
     if (steps != c->other_in[X].shape.dims[0])
         return haul__onnx_cannot(c, "the number of steps depends on the batch; save with a fixed batch");
-    if (a->relu)
-        return haul__onnx_cannot(c, "haul_load_onnx would refuse its activation, relu");
     in[1] = with_axis(c, reordered(c, c->x[IH], 0), 0);
     in[2] = with_axis(c, reordered(c, c->x[HH], 0), 0);
     in[3] = bias_of(c);
@@ -133,6 +131,8 @@ int haul__onnx_save_recurrent(haul__onnx_saving *c)
     haul__onnx_set_text(g, "direction", a->reverse ? "reverse" : "forward");
     if (order_of(c) == &gru)
         haul__onnx_set_int(g, "linear_before_reset", 1);
+    if (a->relu)
+        haul__onnx_set_texts(g, "activations", (const char *const[]){"Relu"}, 1);
     const int first = in[5] == HAUL__ONNX_ABSENT ? no_state(c) : in[5];
     int       after = NODE(g, "Squeeze", y, haul__onnx_add_ints(g, &axis, 1));
     if (y == HAUL__ONNX_ABSENT || c->why)

@@ -163,6 +163,34 @@ int haul__onnx_save_gather(haul__onnx_saving *c)
     return y;
 }
 
+/* Of several elements for one place the last one stays in Haul; ONNX leaves the order open, and runtimes keep it. */
+static int scatter(haul__onnx_saving *c, int axis, const char *reduction)
+{
+    haul__onnx_saved *g = c->g;
+    if (!c->in[0].shape.ndim)
+        return haul__onnx_cannot(c, "ONNX scatters into no tensor without dimensions");
+    const int y = NODE(g, "ScatterElements", c->x[0], c->x[1], c->x[2]);
+    haul__onnx_set_int(g, "axis", axis);
+    haul__onnx_set_text(g, "reduction", reduction);
+    return y;
+}
+
+int haul__onnx_save_scatter(haul__onnx_saving *c)
+{
+    return scatter(c, ((const haul__scatter_attributes *)c->attributes)->axis, "none");
+}
+
+int haul__onnx_save_scatter_add(haul__onnx_saving *c)
+{
+    return scatter(c, ((const haul__gather_attributes *)c->attributes)->axis, "add");
+}
+
+int haul__onnx_save_scatter_fold(haul__onnx_saving *c)
+{
+    const haul__scatter_attributes *a = c->attributes;
+    return scatter(c, a->axis, a->how == HAUL_SCATTER_PROD ? "mul" : a->how == HAUL_SCATTER_MAX ? "max" : "min");
+}
+
 /* ---- joins ---- */
 
 static int axis_of(const haul__onnx_saving *c)

@@ -57,8 +57,10 @@ static const struct {
      "activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode "
      "nearest_mode padding_mode reduction update_rule"},
     {HAUL__ONNX_INTS, "whole numbers",
-     "axes dilations ends kernel_shape output_padding output_shape pads perm scan_input_axes scan_input_directions "
-     "scan_output_axes scan_output_directions split starts steps strides"}};
+     "axes dilations directions ends kernel_shape output_padding output_shape pads perm scan_input_axes "
+     "scan_input_directions "
+     "scan_output_axes scan_output_directions split starts steps strides"},
+    {HAUL__ONNX_STRINGS, "texts", "activations"}};
 
 /* Files of old exporters leave the type out. */
 static haul_status check_attribute(const checker *p, const haul__onnx_node *node, const haul__onnx_attribute *a)

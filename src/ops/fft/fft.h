@@ -37,6 +37,13 @@ double haul__fft_flops(haul__fft_size size);
 
 /* ---- operations: transforms of whole axes ---- */
 
+typedef struct haul__fft_attributes {
+    int64_t n; /* real numbers; infer sets it unless the result is real */
+    double  scale;
+    int     axis;
+    bool    inverse, twice, reserved[2];
+} haul__fft_attributes;
+
 /* The transform of x [..., n, ..., 2] along `axis`, which is not negative. */
 haul_tensor *haul__fft_complex(haul_tensor *x, int axis, bool inverse, double scale);
 

@@ -103,13 +103,6 @@ KERNEL3(fft_whole, fft_real_params, T, y, const T, x, const T, circle)
 
 enum { GRAIN = 4096 };
 
-typedef struct fft_attributes {
-    int64_t n; /* real numbers; infer sets it unless the result is real */
-    double  scale;
-    int     axis;
-    bool    inverse, twice, reserved[2];
-} fft_attributes;
-
 static haul__fft_size size_of(const haul_shape *shape, int axis, int last)
 {
     haul__fft_size s = {1, shape->dims[axis], 1};
@@ -129,21 +122,21 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const fft_attributes *a = haul__attributes(c);
-    haul_tensor          *x = c->operands[0];
+    const haul__fft_attributes *a = haul__attributes(c);
+    haul_tensor                *x = c->operands[0];
     return haul__fft_run(c, c->results[0], x, size_of(&x->shape, a->axis, x->shape.ndim - 1), a->inverse, a->scale);
 }
 
 static haul__cost cost(const haul__call *c)
 {
     const haul_shape *s = &c->operands[0]->shape;
-    haul__fft_size    size = size_of(s, ((const fft_attributes *)haul__attributes_of(c))->axis, s->ndim);
+    haul__fft_size    size = size_of(s, ((const haul__fft_attributes *)haul__attributes_of(c))->axis, s->ndim);
     return (haul__cost){.flops = haul__fft_flops(size) / 2, .bytes = haul__call_bytes(c)};
 }
 
 static void gradient(haul__gradient *g)
 {
-    const fft_attributes *a = g->attributes;
+    const haul__fft_attributes *a = g->attributes;
     g->operands[0] = haul__fft_complex(g->results[0], a->axis, !a->inverse, a->scale);
 }
 
@@ -151,7 +144,7 @@ HAUL__OPERATION(fft_complex) = {
     .name = "haul_fft_complex",
     .operands = {{"x"}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(fft_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__fft_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -160,7 +153,7 @@ HAUL__OPERATION(fft_complex) = {
 
 haul_tensor *haul__fft_complex(haul_tensor *x, int axis, bool inverse, double scale)
 {
-    return HAUL__APPLY(fft_complex, (&(fft_attributes){.axis = axis, .inverse = inverse, .scale = scale}), x);
+    return HAUL__APPLY(fft_complex, (&(haul__fft_attributes){.axis = axis, .inverse = inverse, .scale = scale}), x);
 }
 
 /* ---- real numbers ---- */
@@ -207,8 +200,8 @@ static haul_status launch(const haul__call *c, int kernel, const real_work *w, h
 
 static haul_status of_real_infer(haul__call *c)
 {
-    fft_attributes *a = haul__attributes(c);
-    haul_shape      shape = c->operands[0]->shape;
+    haul__fft_attributes *a = haul__attributes(c);
+    haul_shape            shape = c->operands[0]->shape;
     a->n = shape.dims[a->axis];
     shape.dims[a->axis] = a->n / 2 + 1;
     shape.dims[shape.ndim++] = 2;
@@ -223,9 +216,9 @@ static bool is_packed(const real_work *w)
 
 static haul_status of_real_compute(haul__call *c)
 {
-    const fft_attributes *a = haul__attributes(c);
-    haul_tensor          *x = c->operands[0], *y = c->results[0];
-    real_work             w;
+    const haul__fft_attributes *a = haul__attributes(c);
+    haul_tensor                *x = c->operands[0], *y = c->results[0];
+    real_work                   w;
     if (!y->count)
         return HAUL_OK;
     if (prepare(c, size_of(&x->shape, a->axis, x->shape.ndim), &w))
@@ -241,7 +234,7 @@ static haul_status of_real_compute(haul__call *c)
 
 static void of_real_gradient(haul__gradient *g)
 {
-    const fft_attributes *a = g->attributes;
+    const haul__fft_attributes *a = g->attributes;
     g->operands[0] = haul__fft_to_real(g->results[0], a->axis, a->n, a->twice, a->scale);
 }
 
@@ -249,7 +242,7 @@ HAUL__OPERATION(fft_of_real) = {
     .name = "haul_fft_of_real",
     .operands = {{"x"}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(fft_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__fft_attributes),
     .infer = of_real_infer,
     .compute = of_real_compute,
     .gradient = of_real_gradient,
@@ -258,13 +251,13 @@ HAUL__OPERATION(fft_of_real) = {
 
 haul_tensor *haul__fft_of_real(haul_tensor *x, int axis, bool twice, double scale)
 {
-    return HAUL__APPLY(fft_of_real, (&(fft_attributes){.axis = axis, .twice = twice, .scale = scale}), x);
+    return HAUL__APPLY(fft_of_real, (&(haul__fft_attributes){.axis = axis, .twice = twice, .scale = scale}), x);
 }
 
 static haul_status to_real_infer(haul__call *c)
 {
-    const fft_attributes *a = haul__attributes(c);
-    haul_shape            shape = c->operands[0]->shape;
+    const haul__fft_attributes *a = haul__attributes(c);
+    haul_shape                  shape = c->operands[0]->shape;
     shape.ndim--;
     shape.dims[a->axis] = a->n;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
@@ -272,9 +265,9 @@ static haul_status to_real_infer(haul__call *c)
 
 static haul_status to_real_compute(haul__call *c)
 {
-    const fft_attributes *a = haul__attributes(c);
-    haul_tensor          *x = c->operands[0], *y = c->results[0];
-    real_work             w;
+    const haul__fft_attributes *a = haul__attributes(c);
+    haul_tensor                *x = c->operands[0], *y = c->results[0];
+    real_work                   w;
     if (!y->count)
         return HAUL_OK;
     if (prepare(c, size_of(&y->shape, a->axis, y->shape.ndim), &w))
@@ -290,7 +283,7 @@ static haul_status to_real_compute(haul__call *c)
 
 static void to_real_gradient(haul__gradient *g)
 {
-    const fft_attributes *a = g->attributes;
+    const haul__fft_attributes *a = g->attributes;
     g->operands[0] = haul__fft_of_real(g->results[0], a->axis, a->twice, a->scale);
 }
 
@@ -298,7 +291,7 @@ HAUL__OPERATION(fft_to_real) = {
     .name = "haul_fft_to_real",
     .operands = {{"x"}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(fft_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__fft_attributes),
     .infer = to_real_infer,
     .compute = to_real_compute,
     .gradient = to_real_gradient,
@@ -307,5 +300,5 @@ HAUL__OPERATION(fft_to_real) = {
 
 haul_tensor *haul__fft_to_real(haul_tensor *x, int axis, int64_t n, bool twice, double scale)
 {
-    return HAUL__APPLY(fft_to_real, (&(fft_attributes){.axis = axis, .n = n, .twice = twice, .scale = scale}), x);
+    return HAUL__APPLY(fft_to_real, (&(haul__fft_attributes){.axis = axis, .n = n, .twice = twice, .scale = scale}), x);
 }

@@ -8,6 +8,7 @@
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 #include "ops/index/gather.h"
 #include "ops/index/index.h"
 #include "ops/index/sort.h"
@@ -108,11 +109,6 @@ KERNEL5(scatter_fold_runs, scatter_params, T, y, const I64, sorted, const I64, o
 
 enum { GRAIN = 8192, X = 0, INDEX = 1, SOURCE = 2 };
 
-typedef struct scatter_attributes {
-    int  axis, how; /* haul_scatter_how */
-    bool exclude_self, reserved[7];
-} scatter_attributes;
-
 /* ---- launches ---- */
 
 typedef struct work {
@@ -167,7 +163,7 @@ static haul_status launch_fold(const haul__call *c, const work *w, int how)
 
 static haul_status infer(haul__call *c)
 {
-    scatter_attributes *a = haul__attributes(c);
+    haul__scatter_attributes *a = haul__attributes(c);
     if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     if (!haul__shape_equal(&c->operands[SOURCE]->shape, &c->operands[INDEX]->shape))
@@ -178,8 +174,8 @@ static haul_status infer(haul__call *c)
 /* y becomes x; an index out of range fails before that, where it fails the call. */
 static haul_status begin(haul__call *c, haul_tensor *y, uint32_t check)
 {
-    const scatter_attributes *a = haul__attributes(c);
-    haul_tensor              *x = c->operands[X];
+    const haul__scatter_attributes *a = haul__attributes(c);
+    haul_tensor                    *x = c->operands[X];
     if (haul__check_indices(c, c->operands[INDEX], x->shape.ndim ? x->shape.dims[a->axis] : 1, check))
         return haul_error_status();
     return haul__copy_elements(y, x, c->operation->name);
@@ -187,9 +183,9 @@ static haul_status begin(haul__call *c, haul_tensor *y, uint32_t check)
 
 static haul_status compute(haul__call *c)
 {
-    const scatter_attributes *a = haul__attributes(c);
-    const uint32_t            check = haul__index_check(HAUL__CHECK_scatter, a->axis);
-    const work                w = {c->results[0], c->operands[INDEX], c->operands[SOURCE], a->axis, check};
+    const haul__scatter_attributes *a = haul__attributes(c);
+    const uint32_t                  check = haul__index_check(HAUL__CHECK_scatter, a->axis);
+    const work                      w = {c->results[0], c->operands[INDEX], c->operands[SOURCE], a->axis, check};
     return begin(c, w.y, check) ? haul_error_status() : launch_put(c, &w);
 }
 
@@ -209,8 +205,8 @@ static haul_tensor *of_last(haul_tensor *gy, int axis, haul_tensor *index)
 
 static void gradient(haul__gradient *g)
 {
-    const scatter_attributes *a = g->attributes;
-    haul_tensor              *index = g->saved[INDEX], *gy = g->results[0];
+    const haul__scatter_attributes *a = g->attributes;
+    haul_tensor                    *index = g->saved[INDEX], *gy = g->results[0];
     if (haul__wanted(g, X))
         g->operands[X] = haul_scatter(gy, a->axis, index, haul_cast(haul_zeros_like(index), gy->dtype));
     if (haul__wanted(g, SOURCE))
@@ -225,24 +221,24 @@ HAUL__OPERATION(scatter) = {
     .results = {{"y"}},
     .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
-    .attributes_size = HAUL__ATTRIBUTES(scatter_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__scatter_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
 };
 
-HAUL__FUNCTIONS(scatter, &(scatter_attributes){.axis = axis},
+HAUL__FUNCTIONS(scatter, &(haul__scatter_attributes){.axis = axis},
                 (haul_tensor * x, int axis, haul_tensor *index, haul_tensor *source), x, index, source)
 
 /* ---- products and extremes: x with the elements ---- */
 
 static haul_status fold_compute(haul__call *c)
 {
-    const scatter_attributes *a = haul__attributes(c);
-    haul_tensor              *y = c->results[0];
-    const uint32_t            check = haul__index_check(HAUL__CHECK_scatter_reduce, a->axis);
-    haul_dtype                dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : y->dtype;
-    const work                w = {dtype == y->dtype ? y : haul__temporary(c, dtype, &y->shape), c->operands[INDEX],
+    const haul__scatter_attributes *a = haul__attributes(c);
+    haul_tensor                    *y = c->results[0];
+    const uint32_t                  check = haul__index_check(HAUL__CHECK_scatter_reduce, a->axis);
+    haul_dtype                      dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : y->dtype;
+    const work w = {dtype == y->dtype ? y : haul__temporary(c, dtype, &y->shape), c->operands[INDEX],
                     haul__as_dtype(c, c->operands[SOURCE], dtype), a->axis, check};
     if (!w.y || !w.source || begin(c, w.y, check) || launch_fold(c, &w, a->how))
         return haul_error_status();
@@ -254,11 +250,11 @@ static haul_tensor *fold(haul_tensor *x, int axis, haul_tensor *index, haul_tens
 /* Places with the extreme share its gradient equally. */
 static void extreme_gradient(haul__gradient *g, haul_tensor *y)
 {
-    const scatter_attributes *a = g->attributes;
-    haul_tensor              *x = g->saved[X], *index = g->saved[INDEX], *source = g->saved[SOURCE];
-    haul_tensor              *own = haul_cast(haul_eq(x, y), y->dtype);
-    haul_tensor              *other = haul_cast(haul_eq(source, haul_gather(y, a->axis, index)), y->dtype);
-    haul_tensor              *share = haul_div(g->results[0], haul_scatter_add(own, a->axis, index, other));
+    const haul__scatter_attributes *a = g->attributes;
+    haul_tensor                    *x = g->saved[X], *index = g->saved[INDEX], *source = g->saved[SOURCE];
+    haul_tensor                    *own = haul_cast(haul_eq(x, y), y->dtype);
+    haul_tensor                    *other = haul_cast(haul_eq(source, haul_gather(y, a->axis, index)), y->dtype);
+    haul_tensor                    *share = haul_div(g->results[0], haul_scatter_add(own, a->axis, index, other));
     if (haul__wanted(g, X))
         g->operands[X] = haul_mul(share, own);
     if (haul__wanted(g, SOURCE))
@@ -268,7 +264,7 @@ static void extreme_gradient(haul__gradient *g, haul_tensor *y)
 /* The product without one factor: by division, and where that factor is the only 0, by a product without it. */
 static void product_gradient(haul__gradient *g, haul_tensor *y)
 {
-    const scatter_attributes *a = g->attributes;
+    const haul__scatter_attributes *a = g->attributes;
     haul_tensor *x = g->saved[X], *index = g->saved[INDEX], *source = g->saved[SOURCE], *gy = g->results[0];
     if (haul__wanted(g, X)) {
         haul_tensor *whole = haul_masked_fill(x, haul_eq_scalar(x, 0), 1);
@@ -286,7 +282,7 @@ static void product_gradient(haul__gradient *g, haul_tensor *y)
 
 static void fold_gradient(haul__gradient *g)
 {
-    if (((const scatter_attributes *)g->attributes)->how == HAUL_SCATTER_PROD)
+    if (((const haul__scatter_attributes *)g->attributes)->how == HAUL_SCATTER_PROD)
         product_gradient(g, g->saved_results[0]);
     else
         extreme_gradient(g, g->saved_results[0]);
@@ -300,7 +296,7 @@ HAUL__OPERATION(scatter_fold) = {
     .results = {{"y", .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__NUMBERS,
     .rule = HAUL__PROMOTED,
-    .attributes_size = HAUL__ATTRIBUTES(scatter_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__scatter_attributes),
     .infer = infer,
     .compute = fold_compute,
     .gradient = fold_gradient,
@@ -309,7 +305,7 @@ HAUL__OPERATION(scatter_fold) = {
 
 static haul_tensor *fold(haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source, int how)
 {
-    return HAUL__APPLY(scatter_fold, (&(scatter_attributes){.axis = axis, .how = how}), x, index, source);
+    return HAUL__APPLY(scatter_fold, (&(haul__scatter_attributes){.axis = axis, .how = how}), x, index, source);
 }
 
 /* ---- haul_scatter_reduce ---- */
@@ -323,7 +319,7 @@ static haul_tensor *with_number(haul_tensor *x, int axis, haul_tensor *index, do
 
 /* Without x itself, places that elements go to begin with the neutral element. An integer extreme begins with one of
  * the elements. */
-static haul_tensor *neutral(haul__call *c, const scatter_attributes *a)
+static haul_tensor *neutral(haul__call *c, const haul__scatter_attributes *a)
 {
     haul_tensor *x = c->operands[X], *index = c->operands[INDEX];
     if (!a->exclude_self || !index->count)
@@ -338,7 +334,7 @@ static haul_tensor *neutral(haul__call *c, const scatter_attributes *a)
 }
 
 /* How many elements each sum has: at least one, for those that none was added to. */
-static haul_tensor *counts(haul__call *c, const scatter_attributes *a)
+static haul_tensor *counts(haul__call *c, const haul__scatter_attributes *a)
 {
     haul_tensor *x = c->operands[X], *index = c->operands[INDEX];
     haul_tensor *each = haul_ones_like(haul_cast(index, HAUL_F32));
@@ -349,8 +345,8 @@ static haul_tensor *counts(haul__call *c, const scatter_attributes *a)
 
 static haul_status reduce(haul__call *c)
 {
-    scatter_attributes *a = haul__attributes(c);
-    haul_tensor        *index = c->operands[INDEX], *source = c->operands[SOURCE];
+    haul__scatter_attributes *a = haul__attributes(c);
+    haul_tensor              *index = c->operands[INDEX], *source = c->operands[SOURCE];
     if (a->how < HAUL_SCATTER_SUM || a->how > HAUL_SCATTER_MIN)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "how", "%d is not one of haul_scatter_how",
                           a->how);
@@ -375,7 +371,7 @@ HAUL__OPERATION(scatter_reduce) = {
     .results = {{"y"}},
     .dtypes = HAUL__NUMBERS,
     .rule = HAUL__PROMOTED,
-    .attributes_size = HAUL__ATTRIBUTES(scatter_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__scatter_attributes),
     .compose = reduce,
 };
 
@@ -384,6 +380,6 @@ haul_tensor *haul_scatter_reduce_with(haul_tensor *x, int axis, haul_tensor *ind
 {
     if (!o)
         return haul__no_options(&haul__operation_scatter_reduce);
-    const scatter_attributes a = {.axis = axis, .how = (int)o->how, .exclude_self = o->exclude_self};
+    const haul__scatter_attributes a = {.axis = axis, .how = (int)o->how, .exclude_self = o->exclude_self};
     return HAUL__APPLY(scatter_reduce, &a, x, index, source);
 }

@@ -221,15 +221,6 @@ EXPAND(class_backward, nll_backward, 0)
 
 /* ---- what both losses share ---- */
 
-typedef struct class_attributes {
-    haul_reduction reduction;
-    int            axis;              /* of the classes */
-    bool           ignores, weighted; /* weighted: the mean divides by the sum of the rows' weights */
-    bool           reserved[6];
-    int64_t        classes, ignored;
-    double         smoothing;
-} class_attributes;
-
 /* The operands of the losses. */
 enum { X, Y, WEIGHT };
 /* The operands of their gradients: nll_loss_backward has no x. log_sum ends with the sum of the weights if needed. */
@@ -239,7 +230,7 @@ enum { LOG_SUM = 1, LABELS, WEIGHTS, G };
 #define WEIGHT_SPEC "weight", .optional = true, .accepts = HAUL__FLOATS
 
 /* 64-bit sizes of classes would neither fit the kernels' comparisons nor any device. */
-static haul_status check_classes(const haul__call *c, class_attributes *a)
+static haul_status check_classes(const haul__call *c, haul__class_attributes *a)
 {
     const haul_shape *x = &c->operands[X]->shape;
     a->axis = x->ndim > 1;
@@ -275,7 +266,7 @@ static haul_status check_labels(const haul__call *c, int axis)
 
 static haul_status infer_loss(haul__call *c)
 {
-    class_attributes *a = haul__attributes(c);
+    haul__class_attributes *a = haul__attributes(c);
     if (haul__check_reduction(c, a->reduction, false) || check_classes(c, a) || check_labels(c, a->axis))
         return haul_error_status();
     if (!(a->smoothing >= 0 && a->smoothing <= 1))
@@ -293,7 +284,7 @@ static int64_t grain(int64_t classes)
 }
 
 /* x may be NULL, which means row-major. */
-static class_params params_of(const class_attributes *a, const haul_tensor *x, const haul_tensor *y,
+static class_params params_of(const haul__class_attributes *a, const haul_tensor *x, const haul_tensor *y,
                               haul__index_check_id check, haul_dtype dtype)
 {
     class_params p = {.items = y->count, .classes = a->classes, .inner = 1, .total = -1, .ignored = a->ignored};
@@ -320,8 +311,8 @@ static haul_tensor *weights_of(const haul__call *c, int operand, haul_tensor *ot
 /* Computes the result from the losses of rows. `total` receives the divisor of their weighted mean. */
 static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor *rows, haul_tensor *total)
 {
-    const class_attributes *a = haul__attributes_of(c);
-    haul_tensor            *x = c->operands[X], *y = c->operands[Y];
+    const haul__class_attributes *a = haul__attributes_of(c);
+    haul_tensor                  *x = c->operands[X], *y = c->operands[Y];
     if (!a->weighted)
         return haul__reduce_losses(c, a->reduction, rows);
     haul_tensor *weights = haul__temporary(c, rows->dtype, &rows->shape);
@@ -342,9 +333,9 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
 /* The tensor for the losses of rows: the result itself if it is nothing else. */
 static haul_tensor *rows_for(const haul__call *c)
 {
-    const class_attributes *a = haul__attributes_of(c);
-    haul_tensor            *y = c->operands[Y], *loss = c->results[0];
-    haul_dtype              dtype = haul__sum_dtype(c->operands[X]->dtype);
+    const haul__class_attributes *a = haul__attributes_of(c);
+    haul_tensor                  *y = c->operands[Y], *loss = c->results[0];
+    haul_dtype                    dtype = haul__sum_dtype(c->operands[X]->dtype);
     return a->reduction == HAUL_REDUCE_NONE && loss->dtype == dtype ? loss : haul__temporary(c, dtype, &y->shape);
 }
 
@@ -352,8 +343,8 @@ static haul_tensor *rows_for(const haul__call *c)
 
 static haul_status backward_infer(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
-    haul_shape              shape = c->operands[LABELS]->shape;
+    const haul__class_attributes *a = haul__attributes(c);
+    haul_shape                    shape = c->operands[LABELS]->shape;
     for (int d = shape.ndim++; d > a->axis; d--)
         shape.dims[d] = shape.dims[d - 1];
     shape.dims[a->axis] = a->classes;
@@ -363,13 +354,13 @@ static haul_status backward_infer(haul__call *c)
 
 static haul_status backward_compute(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
-    const bool              soft = haul__has(c, X);
-    haul_tensor            *g = c->operands[G], *y = c->operands[LABELS], *dx = c->results[0];
-    haul_tensor            *x = soft ? c->operands[X] : g, *log_sum = haul__has(c, LOG_SUM) ? c->operands[LOG_SUM] : g;
-    class_params            p = params_of(a, soft ? x : NULL, y,
+    const haul__class_attributes *a = haul__attributes(c);
+    const bool                    soft = haul__has(c, X);
+    haul_tensor                  *g = c->operands[G], *y = c->operands[LABELS], *dx = c->results[0];
+    haul_tensor *x = soft ? c->operands[X] : g, *log_sum = haul__has(c, LOG_SUM) ? c->operands[LOG_SUM] : g;
+    class_params p = params_of(a, soft ? x : NULL, y,
                                soft ? HAUL__CHECK_cross_entropy_backward : HAUL__CHECK_nll_loss_backward, g->dtype);
-    haul_tensor            *weight = weights_of(c, WEIGHTS, g, &p, 4);
+    haul_tensor *weight = weights_of(c, WEIGHTS, g, &p, 4);
     if (!weight)
         return haul_error_status();
     p.at[0] = dx->offset, p.at[1] = x->offset, p.at[2] = log_sum->offset, p.at[3] = y->offset, p.at[5] = g->offset;
@@ -396,7 +387,7 @@ HAUL__OPERATION(nll_loss_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_nll_backward,
-    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__class_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .gradient = nll_second,
@@ -413,7 +404,7 @@ HAUL__OPERATION(cross_entropy_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_cross_entropy_backward,
-    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__class_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .flops = 4,
@@ -423,7 +414,7 @@ HAUL__OPERATION(cross_entropy_backward) = {
 
 static haul_status nll_infer(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
+    const haul__class_attributes *a = haul__attributes(c);
     if (infer_loss(c))
         return haul_error_status();
     if (a->weighted)
@@ -434,10 +425,10 @@ static haul_status nll_infer(haul__call *c)
 
 static haul_status nll_compute(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
-    haul_tensor            *log_p = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *total = c->results[1];
-    class_params            p = params_of(a, log_p, y, HAUL__CHECK_nll_loss, log_p->dtype);
-    haul_tensor            *weight = weights_of(c, WEIGHT, log_p, &p, 3);
+    const haul__class_attributes *a = haul__attributes(c);
+    haul_tensor *log_p = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *total = c->results[1];
+    class_params p = params_of(a, log_p, y, HAUL__CHECK_nll_loss, log_p->dtype);
+    haul_tensor *weight = weights_of(c, WEIGHT, log_p, &p, 3);
     if (a->weighted && !total)
         total = haul__temporary(c, haul__sum_dtype(log_p->dtype), &HAUL_SCALAR_SHAPE);
     if (!rows || !weight || (a->weighted && !total))
@@ -471,7 +462,7 @@ HAUL__OPERATION(nll_loss) = {
     .results = {{"loss"}, {"total", .hidden = true, .saved_for = HAUL__FOR_0}},
     .dtypes = HAUL__FLOATS,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__class_attributes),
     .infer = nll_infer,
     .compute = nll_compute,
     .gradient = nll_gradient,
@@ -489,7 +480,7 @@ static void nll_second(haul__gradient *c)
 /* For a weighted mean, the sum of the weights is stored after the rows. */
 static haul_status cross_entropy_infer(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
+    const haul__class_attributes *a = haul__attributes(c);
     if (infer_loss(c))
         return haul_error_status();
     return haul__describe(c, 1, haul__sum_dtype(c->operands[X]->dtype),
@@ -498,10 +489,10 @@ static haul_status cross_entropy_infer(haul__call *c)
 
 static haul_status cross_entropy_compute(haul__call *c)
 {
-    const class_attributes *a = haul__attributes(c);
-    haul_tensor            *x = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *log_sum = c->results[1];
-    class_params            p = params_of(a, x, y, HAUL__CHECK_cross_entropy, x->dtype);
-    haul_tensor            *weight = weights_of(c, WEIGHT, x, &p, 4), *total = NULL;
+    const haul__class_attributes *a = haul__attributes(c);
+    haul_tensor *x = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *log_sum = c->results[1];
+    class_params p = params_of(a, x, y, HAUL__CHECK_cross_entropy, x->dtype);
+    haul_tensor *weight = weights_of(c, WEIGHT, x, &p, 4), *total = NULL;
     if (!log_sum)
         log_sum = haul__temporary(c, haul__sum_dtype(x->dtype), &HAUL_SHAPE(y->count + a->weighted));
     if (log_sum && a->weighted)
@@ -521,7 +512,7 @@ static haul_status cross_entropy_compute(haul__call *c)
 static void cross_entropy_gradient(haul__gradient *c)
 {
     haul_tensor       *g = c->results[0], *x = c->saved[X], *log_sum = c->saved_results[1];
-    const int          axis = ((const class_attributes *)c->attributes)->axis;
+    const int          axis = ((const haul__class_attributes *)c->attributes)->axis;
     const bool         second = haul__differentiated(c);
     haul_tensor *const operands[] = {second ? haul_none : x, log_sum, c->saved[Y], c->saved[WEIGHT], g};
     haul_tensor *t = haul__apply1(second ? &haul__operation_nll_loss_backward : &haul__operation_cross_entropy_backward,
@@ -539,7 +530,7 @@ HAUL__OPERATION(cross_entropy) = {
     .results = {{"loss"}, {"log_sum", .hidden = true, .saved_for = HAUL__FOR_0}},
     .dtypes = HAUL__FLOATS,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__class_attributes),
     .infer = cross_entropy_infer,
     .compute = cross_entropy_compute,
     .gradient = cross_entropy_gradient,
@@ -549,10 +540,10 @@ HAUL__OPERATION(cross_entropy) = {
 /* ---- public ---- */
 
 #define ATTRIBUTES(o, smooth)                                                                                          \
-    (&(class_attributes){.reduction = (o)->reduction,                                                                  \
-                         .ignores = (o)->ignore_index != 0,                                                            \
-                         .ignored = (o)->ignore_index == HAUL_ZERO ? 0 : (o)->ignore_index,                            \
-                         .smoothing = smooth})
+    (&(haul__class_attributes){.reduction = (o)->reduction,                                                            \
+                               .ignores = (o)->ignore_index != 0,                                                      \
+                               .ignored = (o)->ignore_index == HAUL_ZERO ? 0 : (o)->ignore_index,                      \
+                               .smoothing = smooth})
 #define INPUTS(o) (o)->y, haul__optional((o)->weight)
 
 haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o)

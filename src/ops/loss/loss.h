@@ -4,6 +4,33 @@
 
 #include "ops/reduce/reduce.h"
 
+/* Losses of classes: nll_loss and cross_entropy. */
+typedef struct haul__class_attributes {
+    haul_reduction reduction;
+    int            axis;              /* of the classes */
+    bool           ignores, weighted; /* weighted: the mean divides by the sum of the rows' weights */
+    bool           reserved[6];
+    int64_t        classes, ignored;
+    double         smoothing;
+} haul__class_attributes;
+
+/* Losses of pairs of elements. */
+typedef enum haul__pair_kind {
+    HAUL__MSE,
+    HAUL__L1,
+    HAUL__HUBER,
+    HAUL__SMOOTH_L1,
+    HAUL__KL_DIV,
+    HAUL__KL_DIV_LOG,
+    HAUL__BCE
+} haul__pair_kind;
+
+typedef struct haul__pair_attributes {
+    haul__pair_kind kind;
+    haul_reduction  reduction;
+    double          number; /* delta or beta */
+} haul__pair_attributes;
+
 /* For infer and compose: fails for an invalid reduction. HAUL_REDUCE_BATCH_MEAN is valid only with `batch`. */
 haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction, bool batch);
 

@@ -131,31 +131,23 @@ static haul_tensor *bce_target_slope(haul_tensor *x, haul_tensor *target, double
 
 /* ---- the family ---- */
 
-typedef enum pair_kind { MSE, L1, HUBER, SMOOTH_L1, KL_DIV, KL_DIV_LOG, BCE } pair_kind;
-
 typedef haul_tensor *pair_slope(haul_tensor *x, haul_tensor *target, double number);
 
 static const struct {
     int         losses, backward; /* kernels */
     pair_slope *by_x, *by_target; /* by_target NULL: minus by_x */
 } pairs[] = {
-    [MSE] = {HAUL__K_mse_losses, HAUL__K_mse_backward, mse_slope, NULL},
-    [L1] = {HAUL__K_l1_losses, HAUL__K_l1_backward, l1_slope, NULL},
-    [HUBER] = {HAUL__K_huber_losses, HAUL__K_huber_backward, huber_slope, NULL},
-    [SMOOTH_L1] = {HAUL__K_smooth_l1_losses, HAUL__K_smooth_l1_backward, smooth_l1_slope, NULL},
-    [KL_DIV] = {HAUL__K_kl_div_losses, HAUL__K_kl_div_backward, kl_slope, kl_target_slope},
-    [KL_DIV_LOG] = {HAUL__K_kl_div_log_losses, HAUL__K_kl_div_log_backward, kl_log_slope, kl_log_target_slope},
-    [BCE] = {HAUL__K_bce_losses, HAUL__K_bce_backward, bce_slope, bce_target_slope},
+    [HAUL__MSE] = {HAUL__K_mse_losses, HAUL__K_mse_backward, mse_slope, NULL},
+    [HAUL__L1] = {HAUL__K_l1_losses, HAUL__K_l1_backward, l1_slope, NULL},
+    [HAUL__HUBER] = {HAUL__K_huber_losses, HAUL__K_huber_backward, huber_slope, NULL},
+    [HAUL__SMOOTH_L1] = {HAUL__K_smooth_l1_losses, HAUL__K_smooth_l1_backward, smooth_l1_slope, NULL},
+    [HAUL__KL_DIV] = {HAUL__K_kl_div_losses, HAUL__K_kl_div_backward, kl_slope, kl_target_slope},
+    [HAUL__KL_DIV_LOG] = {HAUL__K_kl_div_log_losses, HAUL__K_kl_div_log_backward, kl_log_slope, kl_log_target_slope},
+    [HAUL__BCE] = {HAUL__K_bce_losses, HAUL__K_bce_backward, bce_slope, bce_target_slope},
 };
 
-typedef struct pair_attributes {
-    pair_kind      kind;
-    haul_reduction reduction;
-    double         number;
-} pair_attributes;
-
 /* The factor of each element's loss in the result. */
-static double scale_of(const pair_attributes *a, const haul_shape *x)
+static double scale_of(const haul__pair_attributes *a, const haul_shape *x)
 {
     int64_t count = 1;
     if (a->reduction == HAUL_REDUCE_BATCH_MEAN)
@@ -167,9 +159,9 @@ static double scale_of(const pair_attributes *a, const haul_shape *x)
 
 static pair_params params_of(const haul__call *c, const haul_tensor *result)
 {
-    const haul_tensor     *x = c->operands[0];
-    const pair_attributes *a = haul__attributes_of(c);
-    pair_params            p = {.items = x->count, .offsets = {result->offset}};
+    const haul_tensor           *x = c->operands[0];
+    const haul__pair_attributes *a = haul__attributes_of(c);
+    pair_params                  p = {.items = x->count, .offsets = {result->offset}};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
     p.number = haul__scalar_bits(x->dtype, a->number);
@@ -185,8 +177,8 @@ static haul_status backward_infer(haul__call *c)
 
 static haul_status backward_compute(haul__call *c)
 {
-    const pair_attributes *a = haul__attributes(c);
-    pair_params            p = params_of(c, c->results[0]);
+    const haul__pair_attributes *a = haul__attributes(c);
+    pair_params                  p = params_of(c, c->results[0]);
     return haul__launch_kernel(c, pairs[a->kind].backward, c->operands[0]->dtype, .outs = c->results, .out_count = 1,
                                .ins = c->operands, .in_count = c->count, HAUL__PARAMS(p), .grain = GRAIN);
 }
@@ -197,7 +189,7 @@ HAUL__OPERATION(pair_loss_backward) = {
     .operands = {{"x"}, {"target"}, {"g"}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(pair_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pair_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .flops = 3,
@@ -205,24 +197,25 @@ HAUL__OPERATION(pair_loss_backward) = {
 
 static haul_status infer(haul__call *c)
 {
-    const pair_attributes *a = haul__attributes(c);
-    const haul_tensor     *x = c->operands[0];
-    bool                   batch = a->kind == KL_DIV || a->kind == KL_DIV_LOG;
+    const haul__pair_attributes *a = haul__attributes(c);
+    const haul_tensor           *x = c->operands[0];
+    bool                         batch = a->kind == HAUL__KL_DIV || a->kind == HAUL__KL_DIV_LOG;
     if (haul__check_reduction(c, a->reduction, batch) || haul__check_pair(c))
         return haul_error_status();
-    if ((a->kind == HUBER || a->kind == SMOOTH_L1) && !(a->number > 0))
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, a->kind == HUBER ? "delta" : "beta",
-                          "%s is %g; a number above 0 is expected", a->kind == HUBER ? "delta" : "beta", a->number);
+    if ((a->kind == HAUL__HUBER || a->kind == HAUL__SMOOTH_L1) && !(a->number > 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, a->kind == HAUL__HUBER ? "delta" : "beta",
+                          "%s is %g; a number above 0 is expected", a->kind == HAUL__HUBER ? "delta" : "beta",
+                          a->number);
     return haul__describe(c, 0, x->dtype, a->reduction == HAUL_REDUCE_NONE ? &x->shape : &HAUL_SCALAR_SHAPE);
 }
 
 static haul_status compute(haul__call *c)
 {
-    const pair_attributes *a = haul__attributes(c);
-    haul_tensor           *x = c->operands[0], *y = c->results[0];
-    const haul_dtype       dtype = haul__sum_dtype(x->dtype);
-    const bool             in_place = a->reduction == HAUL_REDUCE_NONE && y->dtype == dtype;
-    haul_tensor           *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
+    const haul__pair_attributes *a = haul__attributes(c);
+    haul_tensor                 *x = c->operands[0], *y = c->results[0];
+    const haul_dtype             dtype = haul__sum_dtype(x->dtype);
+    const bool                   in_place = a->reduction == HAUL_REDUCE_NONE && y->dtype == dtype;
+    haul_tensor                 *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
     if (!losses)
         return haul_error_status();
     pair_params p = params_of(c, losses);
@@ -235,18 +228,18 @@ static haul_status compute(haul__call *c)
 /* g times the derivative of the elements' losses by one of the operands, composed of operations. */
 static haul_tensor *composed(const haul__gradient *c, pair_slope *by)
 {
-    const pair_attributes *a = c->attributes;
-    haul_tensor           *x = haul__widened(c->saved[0]), *target = haul__widened(c->saved[1]);
-    haul_tensor           *g = haul__widened(c->results[0]);
-    const double           scale = scale_of(a, &c->saved[0]->shape);
+    const haul__pair_attributes *a = c->attributes;
+    haul_tensor                 *x = haul__widened(c->saved[0]), *target = haul__widened(c->saved[1]);
+    haul_tensor                 *g = haul__widened(c->results[0]);
+    const double                 scale = scale_of(a, &c->saved[0]->shape);
     return haul_mul(scale == 1 ? g : haul_mul_scalar(g, scale), by(x, target, a->number));
 }
 
 static void gradient(haul__gradient *c)
 {
-    const pair_attributes *a = c->attributes;
-    pair_slope            *by_target = pairs[a->kind].by_target;
-    haul_tensor           *dx = haul_none;
+    const haul__pair_attributes *a = c->attributes;
+    pair_slope                  *by_target = pairs[a->kind].by_target;
+    haul_tensor                 *dx = haul_none;
     if (haul__differentiated(c))
         dx = composed(c, pairs[a->kind].by_x);
     else if (haul__wanted(c, 0) || !by_target)
@@ -259,8 +252,8 @@ static void gradient(haul__gradient *c)
 #define PAIR_LOSS                                                                                                      \
     .operands = {{"x", .saved_for = HAUL__FOR_ALL}, {"target", .saved_for = HAUL__FOR_ALL}}, .results = {{"loss"}},    \
     .dtypes = HAUL__FLOATS, .rule = HAUL__FLOATED, .autocast = HAUL__WIDE,                                             \
-    .attributes_size = HAUL__ATTRIBUTES(pair_attributes), .infer = infer, .compute = compute, .gradient = gradient,    \
-    .flops = 3
+    .attributes_size = HAUL__ATTRIBUTES(haul__pair_attributes), .infer = infer, .compute = compute,                    \
+    .gradient = gradient, .flops = 3
 
 HAUL__OPERATION(mse_loss) = {.name = "haul_mse_loss", PAIR_LOSS};
 HAUL__OPERATION(l1_loss) = {.name = "haul_l1_loss", PAIR_LOSS};
@@ -271,10 +264,10 @@ HAUL__OPERATION(bce_loss) = {.name = "haul_bce_loss", PAIR_LOSS};
 
 /* ---- public ---- */
 
-static haul_tensor *apply(const haul__operation *operation, pair_kind kind, haul_tensor *x, haul_tensor *target,
+static haul_tensor *apply(const haul__operation *operation, haul__pair_kind kind, haul_tensor *x, haul_tensor *target,
                           haul_reduction reduction, double number)
 {
-    return haul__apply1(operation, &(pair_attributes){kind, reduction, number}, HAUL__OPERANDS(x, target));
+    return haul__apply1(operation, &(haul__pair_attributes){kind, reduction, number}, HAUL__OPERANDS(x, target));
 }
 
 /* The function of a loss, for options o. */
@@ -285,10 +278,11 @@ static haul_tensor *apply(const haul__operation *operation, pair_kind kind, haul
                  : haul__no_options(&haul__operation_##name);                                                          \
     }
 
-FUNCTION(mse_loss, haul_loss_options, MSE, 0)
-FUNCTION(l1_loss, haul_loss_options, L1, 0)
-FUNCTION(bce_loss, haul_loss_options, BCE, 0)
-FUNCTION(huber_loss, haul_huber_loss_options, HUBER, haul__option(o->delta, 1))
-FUNCTION(kl_div, haul_kl_div_options, o->log_target ? KL_DIV_LOG : KL_DIV, 0)
+FUNCTION(mse_loss, haul_loss_options, HAUL__MSE, 0)
+FUNCTION(l1_loss, haul_loss_options, HAUL__L1, 0)
+FUNCTION(bce_loss, haul_loss_options, HAUL__BCE, 0)
+FUNCTION(huber_loss, haul_huber_loss_options, HAUL__HUBER, haul__option(o->delta, 1))
+FUNCTION(kl_div, haul_kl_div_options, o->log_target ? HAUL__KL_DIV_LOG : HAUL__KL_DIV, 0)
 /* With a beta of zero it is l1_loss. */
-FUNCTION(smooth_l1_loss, haul_smooth_l1_loss_options, o->beta == HAUL_ZERO ? L1 : SMOOTH_L1, haul__option(o->beta, 1))
+FUNCTION(smooth_l1_loss, haul_smooth_l1_loss_options, o->beta == HAUL_ZERO ? HAUL__L1 : HAUL__SMOOTH_L1,
+         haul__option(o->beta, 1))
