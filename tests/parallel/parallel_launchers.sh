@@ -1,5 +1,5 @@
-# Data parallel training on 1 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks and
-# test_parallel_parts on each.
+# Data parallel training on 2 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks and
+# test_parallel_parts on each, and on devices other than the CPU.
 # ctest: labels=once,mpi
 set -u
 . "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
@@ -8,17 +8,32 @@ if [ ${#launchers[@]} = 0 ] || [ -n "${HAUL_SANITIZE:-}" ]; then
     echo "skipped: no MPI is installed, or its library reports errors of its own to the sanitizer"
     exit 77
 fi
+# run LAUNCHER RANKS PROGRAM SETTING...: with settings of the environment.
+run() {
+    local launcher=$1 n=$2 program=$3
+    shift 3
+    env "$@" timeout -k 10 600 "$launcher" -n "$n" "$HAUL_BUILD/tests/$program" >out 2>&1 || {
+        echo "FAILED: $* $launcher -n $n $program"
+        cat out
+        exit 1
+    }
+}
+counts="2 3 4"
 for launcher in "${launchers[@]}"; do
-    for n in 2 3 4; do
-        for program in test_parallel_ranks test_parallel_parts; do
-            timeout -k 10 600 "$launcher" -n $n "$HAUL_BUILD/tests/$program" >out 2>&1 || {
-                echo "FAILED: $launcher -n $n $program"
-                cat out
-                exit 1
-            }
-        done
+    for n in $counts; do
+        run "$launcher" "$n" test_parallel_ranks
+        run "$launcher" "$n" test_parallel_parts
     done
+    counts=3
 done
+launcher=${launchers[0]}
+cuda=(HAUL_CUDA_LIBRARIES="$HAUL_BUILD/tests/standin" STANDIN_DEVICES=3 OCL_ICD_VENDORS=none)
+run "$launcher" 3 test_parallel_parts HAUL_TEST_RANK_DEVICE=sim:h200
+run "$launcher" 3 test_parallel_parts "${cuda[@]}" STANDIN_ORDER=random HAUL_TEST_RANK_DEVICE=cuda:%
+run "$launcher" 2 test_parallel_ranks "${cuda[@]}" HAUL_TEST_RANK_DEVICE=cuda:%
+if "$HAUL" devices 2>/dev/null | grep -q "opencl:0"; then
+    run "$launcher" 2 test_parallel_parts HAUL_TEST_RANK_DEVICE=opencl:0
+fi
 
 # The last rank fails somewhere, and the others end with its error, long before the limit of 600 seconds.
 faults=$HAUL_BUILD/tests/test_parallel_faults
