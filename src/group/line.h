@@ -19,8 +19,9 @@ typedef struct haul__line {
     haul__work        *first, **end;
     haul__engine      *engine; /* of the first group */
     haul_group        *world;  /* the first group; NULL until it is known */
-    bool               opened, open_failed, exiting, lost;
-    int                forks; /* haul__fork_count() when it started */
+    bool               opened, open_failed, exiting, lost, closed;
+    bool               lost_at_exit; /* lost after the program had ended, so that it reports nothing */
+    int                forks;        /* haul__fork_count() when it started */
     pthread_t          thread;
     int64_t            lost_ns;
     atomic_bool        aborting; /* the library's abort was called, which may call exit() */
@@ -49,6 +50,10 @@ void haul__roll_call_end(const char *text);
 bool haul__roll_call_leave(void);
 
 /* ---- ending.c ---- */
+
+/* Closes the library, which waits for all ranks to close theirs. Ends this process if that takes longer than the limit.
+ */
+void haul__line_close(void);
 
 /* Ends the job and this process. Does not return. */
 _Noreturn void haul__end_job(void);

@@ -270,7 +270,7 @@ static void judge_exit(void)
 {
     waits_since = haul__system_ns();
     for (int r = 0; r < processes(); r++) {
-        if (r == self() || peers[r].leaving || peers[r].answered)
+        if (r == self() || peers[r].gone || peers[r].answered)
             continue;
         char one[128], text[256];
         haul__group_describe_rank(line.world, r, one, sizeof one);
@@ -283,7 +283,7 @@ static void judge_exit(void)
 static bool all_answered(void)
 {
     for (int r = 0; r < processes(); r++)
-        if (r != self() && !peers[r].answered && !(call.exit && peers[r].leaving))
+        if (r != self() && !peers[r].answered && !(call.exit && peers[r].gone))
             return false;
     return true;
 }
@@ -360,7 +360,7 @@ bool haul__roll_call_leave(void)
         told_gone = true;
         send_to_all(&(control){.type = GONE});
     }
-    if (!all_leave && line.world && (double)(haul__system_ns() - waits_since) > haul__group_limit() * (double)SECOND)
+    if (!all_gone && line.world && (double)(haul__system_ns() - waits_since) > haul__group_limit() * (double)SECOND)
         ask(NULL, false);
     return told_gone && all_gone && poll_sends();
 }

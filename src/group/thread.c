@@ -139,6 +139,7 @@ void haul__line_lose(void)
     haul__roll_call_end(line.error.message);
     pthread_mutex_lock(&line.lock);
     line.lost = true;
+    line.lost_at_exit = line.exiting;
     line.lost_ns = haul__system_ns();
     for (haul__work *w = line.first, *later; w; w = later) {
         later = w->later; /* its owner frees a work that is done */
@@ -243,7 +244,7 @@ static void *run(void *kind)
         else if (!changed)
             sleep_ns(quiet < LONG_AFTER || offers ? NAP_NS : LONG_NAP_NS);
     }
-    line.engine->kind->close(line.engine);
+    haul__line_close();
     return NULL;
 }
 

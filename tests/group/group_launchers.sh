@@ -81,6 +81,18 @@ for launcher in "${launchers[@]}"; do
     unset HAUL_GROUP_LIMIT
 done
 
+# A rank that stops when all programs have ended.
+launcher=${launchers[0]}
+export HAUL_GROUP_LIMIT=5
+run stop-leaving 3
+expect "rank 2 (host"
+expect "does not answer"
+[ $status != 0 ] || fail "$what: status 0"
+run stop-closing 3
+expect "all ranks have ended their programs, but the library does not finish"
+[ $status != 0 ] || fail "$what: status 0"
+unset HAUL_GROUP_LIMIT
+
 if [ ${#launchers[@]} = 2 ]; then
     for pair in "mpirun.openmpi libmpich.so.12 MPICH" "mpiexec.mpich libmpi.so.40 Open"; do
         set -- $pair

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "group/group.h"
+#include "group/line.h"
 #include "support/scope.h"
 
 static void test_group_faults__a_missing_library_is_named(void **state)
@@ -49,6 +50,41 @@ static int report(void)
     return 3;
 }
 
+static void *stop_soon(void *unused)
+{
+    nanosleep(&(struct timespec){0, 300000000}, NULL);
+    raise(SIGSTOP);
+    return unused;
+}
+
+/* Runs when the program exits: its group thread goes on while others compute. */
+static void stop_while_it_waits(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, stop_soon, NULL);
+}
+
+static void stop_instead(haul__engine *e)
+{
+    (void)e;
+    raise(SIGSTOP);
+}
+
+/* The last rank stops after its program has ended. */
+static void stop_at_end(bool stops, bool closing)
+{
+    static haul__group_kind stopping;
+    if (stops && closing) {
+        stopping = *haul__group_line.engine->kind;
+        stopping.close = stop_instead;
+        haul__group_line.engine->kind = &stopping;
+    } else if (stops) {
+        atexit(stop_while_it_waits);
+    } else {
+        nanosleep(&(struct timespec){1, 0}, NULL);
+    }
+}
+
 static int misbehave(const char *fault)
 {
     const haul__group_call other = {.name = "other", .what = "f32[3]"};
@@ -63,6 +99,10 @@ static int misbehave(const char *fault)
     if (!strcmp(fault, "sizes") &&
         haul__work_wait(haul__group_broadcast_begin(g, &other, (double[]){0, 0}, rank == last ? 16 : 8, 0)))
         return report();
+    if (!strcmp(fault, "stop-leaving") || !strcmp(fault, "stop-closing")) {
+        stop_at_end(rank == last, !strcmp(fault, "stop-closing"));
+        return 0;
+    }
     if (rank == last) {
         if (!strcmp(fault, "stop"))
             raise(SIGSTOP);
