@@ -53,7 +53,7 @@ def python_of(folder):
 def check(folder):
     """(version, None), or (None, the reason why PyTorch does not work there)."""
     if not os.access(python_of(folder), os.X_OK):
-        return None, "there is no Python"
+        return None, "Python is missing"
     code, out, said = run(python_of(folder), "-c", CHECK)
     return (out.strip(), None) if code == 0 else (None, (said.splitlines() or ["it ended early"])[-1])
 

@@ -32,7 +32,7 @@ static const help_entry environment[] = {
      "without it followed steps compute each pointwise operation by itself. Without assembled, fused operations "
      "run their kernels and no machine code. A wrong name is an error."},
     {"HAUL_DEBUG",
-     "Words, separated by commas. lifetimes finds every use of an object that does not exist any more, and says where "
+     "Words, separated by commas. lifetimes finds every use of an object that has been freed, and says where "
      "it was made and where it ended; the memory of objects is then never reused. dispatch reports to standard error, "
      "once for each new choice, which implementation computes a matrix product or convolution, and why others do "
      "not."},

@@ -16,7 +16,7 @@ static void show(const char *when, const haul_device *device)
 int main(int argc, char **argv)
 {
     haul_scope *program = haul_scope_push();
-    haul_budget(.waits = 1); /* haul_memory_release_cached; counting memory waits for nothing */
+    haul_budget(.waits = 1); /* haul_memory_release_cached; counting memory does not wait */
     haul_device *device = haul_device_get(argc > 1 ? argv[1] : "auto");
     haul_set_device(device);
     show("at first", device);

@@ -1,4 +1,4 @@
-/* Training steps that are recorded once and then followed: the same bits, and less work around the kernels.
+/* Training steps that are recorded once and then followed: bit-identical results, and less work around the kernels.
  *
  *     recording [DEVICE] */
 #include <haul/haul.h>

@@ -106,7 +106,7 @@ const command bench_command = {
         "Measures what the devices of this machine reach. transfer: copies of 4 B to 1 GiB between the CPU and each "
         "other device, from ordinary and pinned memory, waited for and asynchronous, up, down and both at once, "
         "compared with memcpy. compute: matrix products, convolutions, pointwise operations and sums by size and "
-        "dtype, and the size from which a device is faster than the CPU, transfers included. group: collectives of the "
+        "dtype, and the size at which a device overtakes the CPU, transfers included. group: collectives of the "
         "ranks that a launcher has started, by size, and the MPI library's own all-reduce; rank 0 prints. Each figure "
         "is the median "
         "of several rounds. Each round measures all variants in turn.",

@@ -221,7 +221,7 @@ static void print_summary(const transfer_curve *c)
                bench_rate(both, s.bandwidth[COPY_BOTH]));
     bench_line("submitting", "%s until the call of an asynchronous copy of 4 KiB returns", text_seconds(s.hand_over));
     if (!c->pins)
-        bench_line("pinned", "%s copies any memory of the host at full speed, so there is no pinned memory for it",
+        bench_line("pinned", "%s copies any memory of the host at full speed, so it needs no pinned memory",
                    c->properties.name);
     bench_line("so", "below %s the number of copies costs time, above it the number of bytes",
                text_bytes(whole_number(s.half_bytes[COPY_UP])));

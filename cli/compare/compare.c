@@ -145,7 +145,8 @@ static size_t kind_length(const char *device)
     return strcspn(device, ":");
 }
 
-/* True if docs/decisions/019 promises the same bits. It does not between kinds of devices, levels, dtypes and builds.
+/* True if docs/decisions/019 promises bit-identical results. It does not between kinds of devices, levels, dtypes and
+ * builds.
  */
 static bool same_bits_promised(const side_spec *a, const side_spec *b)
 {

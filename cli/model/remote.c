@@ -113,7 +113,7 @@ static char *folder_of(const char *name)
     char *cache = haul__cache_folder(), *folder = cache ? haul__format("%s/datasets/%s", cache, name) : NULL;
     haul__free(cache);
     if (!folder)
-        haul_error_set(HAUL_IO, NULL, NULL, "there is no folder for data sets: set HAUL_CACHE_DIR or HOME");
+        haul_error_set(HAUL_IO, NULL, NULL, "the data sets have no folder: set HAUL_CACHE_DIR or HOME");
     return folder;
 }
 

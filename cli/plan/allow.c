@@ -178,10 +178,9 @@ static int check(const allowance *a)
     const train_options      *o = a->t->options;
     const haul__plan_request *p = &a->request->plan;
     if (p->percent[0] > 0) {
-        complain(
-            "--memory-limit %s=%g%% is for what --allow spill puts into host memory, of which there is no whole; a "
-            "size is expected, for example %s=8G",
-            p->names[0], p->percent[0], p->names[0]);
+        complain("--memory-limit %s=%g%% is for what --allow spill puts into host memory, so a share has no meaning; a "
+                 "size is expected, for example %s=8G",
+                 p->names[0], p->percent[0], p->names[0]);
         return EXIT_USAGE;
     }
     if (!memory_limit_suits_batch(p->percent[1], o->batch))

@@ -499,7 +499,7 @@ static int predict_main(int argc, char **argv)
 static const help_example predict_lines[] = {
     {"haul predict --run runs/first cat.jpg dog.png", "the most probable classes of two pictures"},
     {"haul predict --run runs/first", "the accuracy on the test data of the run"},
-    {"haul predict --run runs/first --data images:more", "the accuracy on other data with these classes"},
+    {"haul predict --run runs/first --data images:more", "the accuracy on other data that has the same classes"},
     {"haul predict --run runs/first --data cifar10:elsewhere --index 5 --trace", NULL},
     {"haul predict --run runs/book --prompt 'It was '", "a text that begins like this"},
     {"haul predict --run runs/streets --masks marked a.jpg", "its classes as marked/a.png"},

@@ -182,7 +182,7 @@ static bool choose_weights(predictor *p)
     const char *wanted = p->options->weights;
     bool        has_best = !access(p->run.best, F_OK);
     if (wanted && !strcmp(wanted, "best") && !has_best) {
-        complain("--weights best: there is no %s; give --weights last, or leave it out", p->run.best);
+        complain("--weights best: found no %s; give --weights last, or leave it out", p->run.best);
         return false;
     }
     p->best = has_best && (!wanted || !strcmp(wanted, "best"));

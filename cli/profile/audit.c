@@ -139,7 +139,7 @@ const command audit_command = {
     .description =
         "Shows what the audit of a run found: waits in every step, tensors that go back and forth, data that "
         "are sent again, many small copies, a loader or a host that does not keep up, compilation ... Each finding has "
-        "its place, its cost in a step, and a fix as code. The run needs a profile: haul train --profile, "
+        "its source line, its cost per step, and code that fixes it. The run needs a profile: haul train --profile, "
         "or haul_profile_save in a program.",
     .options = audit_rows,
     .option_count = sizeof audit_rows / sizeof *audit_rows,

@@ -157,8 +157,8 @@ const command profile_command = {
     .summary = "Show where the time of a profiled run went",
     .usage = "[--against RUN] [--json] RUN",
     .description =
-        "Shows the tables of a profile: phases of a step, operations, modules and kernels, with their time, their "
-        "share of the step, the throughput that they reach and their bottleneck. The run needs a profile: haul train "
+        "Shows the tables of a profile: phases of a step, operations, modules and kernels, their time, share "
+        "of the step, throughput and bottleneck. The run needs a profile: haul train "
         "--profile, or haul_profile_save in a program. Its folder also has trace.json, which ui.perfetto.dev shows as "
         "a timeline.",
     .options = profile_rows,

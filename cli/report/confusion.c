@@ -160,7 +160,8 @@ static void write_classes(html *h, const page_answers *a)
 void page_confusion(html *h, const page_answers *a)
 {
     if (!a->confusion.classes) {
-        html_put(h, "<p class=\"note\">The targets of this data are not classes, so there is no confusion matrix.</p>");
+        html_put(
+            h, "<p class=\"note\">The targets of this data are not classes, so a confusion matrix does not apply.</p>");
         return;
     }
     html_put(h, "<h3 id=\"confusion\">Confusion matrix</h3>\n");

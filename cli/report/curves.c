@@ -228,7 +228,7 @@ static void write_batches(html *h, const page_run *run)
     if (run->batch_count > MOST) {
         html_add(h,
                  "<p class=\"note\">The thin line has %s values of mini-batches; log.jsonl has them as a list. Where "
-                 "more than 800 are drawn, each stretch shows its least and its greatest.</p>",
+                 "more than 800 are drawn, each section shows its least and its greatest.</p>",
                  say_count((double)run->batch_count));
         return;
     }

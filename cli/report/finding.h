@@ -53,7 +53,7 @@ typedef struct page_marks {
  * the same one is just before. */
 void page_marks_add_span(page_marks *m, const cJSON *audit, const cJSON *span, double at);
 
-/* The same for a stretch in which a device has no work, which the findings "host-bound" of the device are about. */
+/* The same for a span in which a device has no work, which the findings "host-bound" of the device are about. */
 void page_marks_add_idle(page_marks *m, const cJSON *audit, const char *device, double at);
 
 /* Finds the rows in which no letter covers another; then writes them. */

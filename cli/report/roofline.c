@@ -57,7 +57,7 @@ static double sum_of_shares(const cJSON *operations)
     return sum;
 }
 
-/* Operations that take less than a hundredth of the time of all would only stretch the axes. */
+/* Operations that take less than a hundredth of the time of all would only widen the axes. */
 static void read_marks(roofline *r, const cJSON *operations)
 {
     const cJSON *o;

@@ -225,8 +225,8 @@ static bool read_log(page_run *run)
         take_lines(run, &f);
         count_batches(run);
     } else if (!run->damaged) {
-        complain("%s holds no run: there is neither log.jsonl nor profile.json. To make one: haul train --run %s",
-                 run->path, shell_text(quoted, sizeof quoted, run->path));
+        complain("%s holds no run: log.jsonl and profile.json are missing. To make one: haul train --run %s", run->path,
+                 shell_text(quoted, sizeof quoted, run->path));
     }
     if (there && !run->start && !run->epoch_count && !run->batch_count) {
         complain("%s has no event of a training", f.path);

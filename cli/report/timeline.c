@@ -236,7 +236,7 @@ static void write_span(drawing *d, const cJSON *track, const span *s, const page
     html_put(h, "</i>");
 }
 
-/* Idle stretches of a device that take more than 2% of the step: from *end, which is 0 at first, to *begin. Returns
+/* Idle spans of a device that take more than 2% of the step: from *end, which is 0 at first, to *begin. Returns
  * false after the last one; *i counts spans. */
 static bool next_gap(const drawing *d, const span *spans, int count, int *i, double *begin, double *end)
 {

@@ -57,7 +57,7 @@ static bool choose_weights(exporter *e)
     const char *wanted = e->o->weights;
     const bool  has_best = !access(e->run.best, F_OK);
     if (wanted && !strcmp(wanted, "best") && !has_best) {
-        complain("--weights best: there is no %s; give --weights last, or leave it out", e->run.best);
+        complain("--weights best: found no %s; give --weights last, or leave it out", e->run.best);
         return false;
     }
     e->weights = has_best && (!wanted || !strcmp(wanted, "best")) ? e->run.best : e->run.weights;

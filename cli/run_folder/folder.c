@@ -86,11 +86,11 @@ static void complain_no_run(const run_folder *run)
     struct stat status;
     char        contents[900], quoted[4096];
     if (stat(run->path, &status))
-        complain("there is no run in %s: %s", run->path, strerror(errno));
+        complain("found no run in %s: %s", run->path, strerror(errno));
     else if (!S_ISDIR(status.st_mode))
         complain("%s is not the folder of a run, but a file", run->path);
     else
-        complain("%s holds no run: there is no checkpoint and no config.json; %s. Name the folder of "
+        complain("%s holds no run: it has no checkpoint and no config.json; %s. Name the folder of "
                  "a run, or start one there: haul train --run %s",
                  run->path, contents_text(run->path, contents, sizeof contents),
                  shell_text(quoted, sizeof quoted, run->path));

@@ -29,7 +29,7 @@ bool run_find(const run_folder *run);
 bool run_is_free(const run_folder *run);
 bool run_has_checkpoint(const run_folder *run); /* without a word */
 
-/* Make the folder where needed and lock it, so that no two trainings write there. */
+/* Make the folder where needed and lock it, so that no two processes write there. */
 bool run_lock(run_folder *run);
 
 /* True if the folder is still the one that was locked, and each file of a run may be written there. Called before files

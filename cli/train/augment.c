@@ -51,7 +51,7 @@ static bool parse_item(const char *text, const char *item, double values[CHANGES
     char      reason[160];
     const int found = find(item, strcspn(item, "="));
     if (found < 0) {
-        snprintf(reason, sizeof reason, *item ? "there is no '%s'" : "%sa name is missing", item);
+        snprintf(reason, sizeof reason, *item ? "unknown change '%s'" : "%sa name is missing", item);
         return wrong(text, reason);
     }
     if (values[found] > 0) {
@@ -101,7 +101,7 @@ bool augment_suits(const augmentation *a, const data_spec *spec, const char *dat
         return true;
     complain("--augment is for pictures, but the examples of --data %s are %s, which have no pixels; leave "
              "--augment out",
-             data, source_task(spec) == TASK_TOKENS ? "stretches of a text" : "rows of numbers");
+             data, source_task(spec) == TASK_TOKENS ? "pieces of a text" : "rows of numbers");
     return false;
 }
 

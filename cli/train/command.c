@@ -161,7 +161,7 @@ static const option train_rows[] = {
      .argument = "0|1|2|3",
      .help = "1: divide the state of the optimizer among the ranks, so that each one needs the memory of a part; 2: "
              "divide the gradients of a step, too; 3: divide the parameters, too, which a rank gets when it uses them; "
-             "exchanges then go by MPI. The training has the same bits. A run may go on with another number",
+             "exchanges then go by MPI. Results are bit-identical. A run may go on with another number",
      .initial = "0",
      .low = 0,
      .high = 3,
@@ -336,8 +336,8 @@ static const option train_rows[] = {
      .name = "spill-host",
      OPTION_TEXT_AT(train_options, spill_host),
      .argument = "SIZE",
-     .help = "With --spill on, the most host memory for these tensors, as in --memory-limit; 0 for none. Without it "
-             "there is no limit",
+     .help = "With --spill on, the most host memory for these tensors, as in --memory-limit; 0 for none. By default "
+             "unlimited",
      .flags = CHANGES},
     {.group = "Machine",
      .name = "spill-folder",

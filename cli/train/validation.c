@@ -94,19 +94,19 @@ static haul_status list_by_class(haul_dataset *all, bool sorted, int64_t *order,
 
 /* ---- the choice ---- */
 
-/* Where stretch k of `wanted` equal ones begins. */
-static int64_t stretch_begin(int64_t k, int64_t wanted, int64_t count)
+/* Where section k of `wanted` equal ones begins. */
+static int64_t section_begin(int64_t k, int64_t wanted, int64_t count)
 {
     return k == wanted ? count : whole_number((double)k * ((double)count / (double)wanted));
 }
 
-/* One example at random of each stretch of the list: as the list is sorted by class, each class keeps its share. The
+/* One example at random of each section of the list: as the list is sorted by class, each class keeps its share. The
  * random numbers of epoch -1 belong to no epoch of the training. */
 static void choose(const int64_t *order, int64_t count, int64_t wanted, uint64_t seed, bool *chosen)
 {
     for (int64_t k = 0; k < wanted; k++) {
         haul_draws draws = haul_draws_new(seed, -1, k);
-        int64_t    begin = stretch_begin(k, wanted, count), end = stretch_begin(k + 1, wanted, count);
+        int64_t    begin = section_begin(k, wanted, count), end = section_begin(k + 1, wanted, count);
         chosen[order[begin + (int64_t)haul_draw_below(&draws, (uint64_t)(end - begin))]] = true;
     }
 }

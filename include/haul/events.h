@@ -2,7 +2,7 @@
  *
  * A profiler, a count of transfers, a memory timeline, a log: each is a function that subscribes to some kinds of
  * events. The placement log (placement.h), the sync report (sync.h), haul_watch_calls (nn.h) and the transfer
- * statistics (transfer.h) read the same stream. Without subscribers, an event costs the test of one word.
+ * statistics (transfer.h) read the same stream. Without subscribers, an event costs one branch.
  *
  *     static void note(const haul_event *e, void *context)
  *     {

@@ -212,7 +212,7 @@ HAUL_API haul_tensor *haul_solarize(haul_tensor *x, double threshold);
  * - bits: from 0 to 8 */
 HAUL_API haul_tensor *haul_posterize(haul_tensor *x, int bits);
 
-/* Each plane stretched so that its darkest element is black and its brightest white. Planes of one value are unchanged.
+/* Each plane rescaled so that its darkest element is black and its brightest white. Planes of one value are unchanged.
  */
 HAUL_API haul_tensor *haul_autocontrast(haul_tensor *x);
 

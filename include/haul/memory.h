@@ -70,7 +70,7 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
  * to host memory (pinned if possible) or a file (haul_memory_set_spill_tiers), and bring them back when they are used.
- * Off by default. Results do not change. Each spilled tensor costs two copies, which count as transfers of the
+ * Off by default. Results do not change. Each spilled tensor costs two copies, counted as transfers of the
  * operation "spill", or one if it has not changed since it was last spilled: the copy in host memory stays valid until
  * the tensor changes or ends. The device orders copies with its other work; the host waits for one only if its memory
  * must go back to the driver. Backward passes and optimizer steps bring back what they use next, if there is room. An
@@ -151,8 +151,8 @@ typedef struct haul_scope_memory_stats {
 HAUL_API haul_status haul_scope_memory_stats_get(const haul_scope *scope, const haul_device *device,
                                                  haul_scope_memory_stats *out);
 
-/* Drop derived copies, give cached blocks back to the device, and give host memory that is cached for the device back
- * to the system, also copies of spilled tensors that have returned. */
+/* Drop derived copies, give cached blocks back to the device, and return cached host memory to the system,
+ * including host copies of spilled tensors that are back on the device. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 
 /* Pinned host memory, from and to which a device copies at the speed of the link. It holds the results of moves to the

@@ -22,7 +22,7 @@
  * The gradient of a step is that of the mean loss of its global batch: the sums of losses of the pieces are
  * differentiated one after the other, their gradients are added in a binary tree over the pieces, and the sum is
  * divided once by the sum of the weights. The tree and its roundings depend on the number of pieces alone, so a
- * training has the same bits however its pieces are divided among processes: started by mpirun, the same program
+ * training is bit-identical however its pieces are divided among processes: started by mpirun, the same program
  * computes its pieces on all ranks (group.h). */
 #ifndef HAUL_PARALLEL_H
 #define HAUL_PARALLEL_H

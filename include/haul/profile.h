@@ -131,7 +131,7 @@ typedef struct haul_profile_row {
                                * the time between two readings */
     haul_bound bound;         /* what limits it */
     int64_t    made_bytes;    /* bytes allocated for it during the profile */
-    int64_t    peak_bytes;    /* of what it allocated, before or during the profile: live at the peak */
+    int64_t    peak_bytes;    /* bytes it allocated (before or during the profile) that were live at the peak */
 } haul_profile_row;
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {

@@ -1,8 +1,8 @@
 /* Moving: between devices, between dtypes, and between the host's arrays and tensors.
  *
- * Moves between devices are asynchronous where the device allows it, and they cannot race: each storage remembers its
- * last write and the reads since then, and whatever uses it next waits for exactly those. The host sees elements only
- * through haul_read, haul_item, haul_print and haul_map, which wait. */
+ * Moves between devices are asynchronous where the device supports it, and free of data races: each storage remembers
+ * its last write and the reads since then, and whatever uses it next waits for exactly those. The host sees elements
+ * only through haul_read, haul_item, haul_print and haul_map, which wait. */
 #ifndef HAUL_TRANSFER_H
 #define HAUL_TRANSFER_H
 

@@ -89,7 +89,7 @@ static PyObject *functions_of(const char *name, int which)
     PyObject *pair = customs ? PyDict_GetItemString(customs, name) : NULL;
     if (pair)
         return Py_NewRef(PyTuple_GetItem(pair, which));
-    PyErr_Format(PyExc_RuntimeError, "there is no custom operation %s", name);
+    PyErr_Format(PyExc_RuntimeError, "unknown custom operation %s", name);
     return NULL;
 }
 

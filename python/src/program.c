@@ -248,7 +248,7 @@ static PyObject *tensors_of(PyObject *unused, PyObject *args)
         PyMem_Free(list);
         return out;
     }
-    PyErr_Format(PyExc_ValueError, "there is no list %s", what);
+    PyErr_Format(PyExc_ValueError, "unknown list %s", what);
     return NULL;
 }
 

@@ -3,7 +3,7 @@
  * The first run saves no tensors: its nodes have only edges (HAUL__BARE), which show where gradients must go. One node
  * takes the place of that graph. When the backward pass reaches this node, the function runs again and records its
  * whole graph, which the pass then visits as if it had been there from the start. So gradients are added in the same
- * order, and have the same bits, as without recomputation. */
+ * order, and are bit-identical to those without recomputation. */
 #ifndef HAUL_AUTOGRAD_RECOMPUTE_H
 #define HAUL_AUTOGRAD_RECOMPUTE_H
 

@@ -6,7 +6,7 @@
 #include "core/object.h"
 
 static haul_device no_device = {
-    .mark = HAUL__DEVICE_MARK, .name = "invalid", .why = "there is no device", .why_status = HAUL_DEVICE};
+    .mark = HAUL__DEVICE_MARK, .name = "invalid", .why = "no device was found", .why_status = HAUL_DEVICE};
 
 haul_device *haul__device_invalid(void)
 {

@@ -96,10 +96,11 @@ static haul_status refuse_dead(const haul__object *object, const char *operation
     if (object->traced)
         haul__life_history(object, history, sizeof history);
     else
-        snprintf(history, sizeof history,
-                 "its scope was popped, or haul_drop or haul_release ended it; HAUL_DEBUG=lifetimes says where");
-    return haul__fail(HAUL_STATE, operation, argument, "%s is %s %s that does not exist any more: %s", argument,
-                      article(text), text, history);
+        snprintf(
+            history, sizeof history,
+            "its scope was popped, or it was dropped or released. Run with HAUL_DEBUG=lifetimes to find out where");
+    return haul__fail(HAUL_STATE, operation, argument, "%s is %s %s that has been freed: %s", argument, article(text),
+                      text, history);
 }
 
 haul_status haul__refuse_object(const void *p, const haul__class *type, const char *operation, const char *argument)

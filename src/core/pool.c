@@ -50,7 +50,7 @@
 enum {
     MOST_THREADS = 1024,
     MOST_UNITS = 1024,     /* per job; with more pieces, a thread claims several at once */
-    UNITS_EACH = 8,        /* for a thread: few enough that it reads and writes long stretches of memory */
+    UNITS_EACH = 8,        /* for a thread: few enough that it reads and writes long runs of memory */
     WATCH_NS = 50000,      /* how long an idle thread watches for work, and a caller for the last unit */
     PAUSES_PER_LOOK = 32,  /* between looks at the clock */
     LEAST_STACK = 2 << 20, /* bytes, of every thread */

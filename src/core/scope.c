@@ -280,7 +280,7 @@ void *haul_scope_return(haul_scope *scope, void *result)
         result = NULL;
     } else if (!scope->outer) {
         haul__fail(HAUL_STATE, "haul_scope_return", "scope",
-                   "there is no enclosing scope to take the result; push one in the caller");
+                   "no enclosing scope takes the result; push one in the caller");
         result = NULL;
     }
     if (result && !haul__is_nobodys(result))

@@ -186,7 +186,7 @@ static inline bool haul__is_unsigned(haul_dtype dtype)
 haul_dtype haul__sum_dtype(haul_dtype dtype);
 
 /* Kernels receive scalars as the bits of type A: f32 and f64 as they are, f32 for f16 and bf16, i64 for
- * integers. Those of u16, u32 and u64 are the signed numbers of the same bits. */
+ * integers. Those of u16, u32 and u64 are the signed numbers with these bits. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 /* The bits of an element of that value, in the lowest bytes. */
 uint64_t haul__element_bits(haul_dtype dtype, double value);

@@ -179,7 +179,7 @@ static char *find_folder(const haul__cifar_set *set, const haul__tree *tree, con
         }
     }
     haul__fail(HAUL_IO, set->operation, "directory",
-               "there is no %s in %s nor in its %s: expected %s, or the folder into which it was unpacked", file,
+               "found no %s in %s or in its %s: expected %s, or the folder into which it was unpacked", file,
                tree->root, set->folder, set->archive);
     return NULL;
 }

@@ -417,8 +417,8 @@ haul_status haul_dataset_field(const haul_dataset *dataset, int index, haul_fiel
     if (!out)
         return haul__fail_null("haul_dataset_field", "out");
     if (index < 0 || index >= dataset->fields->count)
-        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_dataset_field", "index", "there is no field %d; %s has %d",
-                          index, dataset->name, dataset->fields->count);
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_dataset_field", "index", "unknown field %d; %s has %d", index,
+                          dataset->name, dataset->fields->count);
     *out = dataset->fields->items[index];
     return HAUL_OK;
 }

@@ -51,7 +51,7 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
         return NULL;
     }
     if (field < 0 || field >= e->count) {
-        haul__fail(HAUL_INVALID_ARGUMENT, RESIZE, "field", "there is no field %d; the example has %d", field, e->count);
+        haul__fail(HAUL_INVALID_ARGUMENT, RESIZE, "field", "unknown field %d; the example has %d", field, e->count);
         return NULL;
     }
     if (dtype <= HAUL_DTYPE_NONE || dtype >= HAUL_DTYPE_END) {

@@ -137,7 +137,7 @@ static char *find_file(const idx_set *set, const haul__tree *tree, const char *p
             return path;
     }
     haul__fail(HAUL_IO, set->operation, "directory",
-               "there is no %s-idx%d-ubyte or %s-idx%d-ubyte.gz in %s nor in its %s: expected the folder or "
+               "found no %s-idx%d-ubyte or %s-idx%d-ubyte.gz in %s or in its %s: expected the folder or "
                "the archive with the four files of %s",
                part, ndim, part, ndim, tree->root, set->folder, set->name);
     return NULL;

@@ -77,7 +77,7 @@ static void blocks_base(const haul__normaliser *n, const uint8_t *in, float *out
 #define blocks_v4 blocks_base
 #endif
 
-/* All give the same bits where they agree with the table. */
+/* All are bit-identical where they agree with the table. */
 static void convert_blocks(const haul__normaliser *n, const uint8_t *in, float *out, int64_t blocks)
 {
     switch (haul__cpu_chosen_level()) {

@@ -11,7 +11,7 @@ typedef struct haul__normaliser {
     float table[256];
     float high, low, mean, scale;
     float deviation;
-    bool  by_arithmetic; /* the vectorised formula gives the same bits as the table */
+    bool  by_arithmetic; /* the vectorised formula is bit-identical to the table */
 } haul__normaliser;
 
 void haul__normaliser_init(haul__normaliser *n, double mean, double deviation);

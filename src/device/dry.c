@@ -7,7 +7,7 @@ haul_status haul__refuse_dry(const char *operation)
     if (!haul__is_dry())
         return haul__refuse_followed(operation, "reads");
     return haul__fail(HAUL_STATE, operation, NULL,
-                      "a dry run (haul_estimate) computes no values, so there is nothing to read; read it outside the "
+                      "a dry run (haul_estimate) computes no values to read; read it outside the "
                       "estimated function");
 }
 

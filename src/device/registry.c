@@ -374,7 +374,7 @@ static haul_device *resolve_gpu(const char *name, const spelling *s, bool else_c
         return open_device(0, 0);
     if (found == 0)
         return invalid(name,
-                       "no device \"%.40s\": no GPU was found; available: %s (\"auto\" takes a GPU if there is one)",
+                       "no device \"%.40s\": no GPU was found; available: %s (\"auto\" uses a GPU when it finds one)",
                        name, existing(names, sizeof names));
     return invalid(name, "no device \"%.40s\": there are %d GPUs, counted from 0; available: %s", name, found,
                    existing(names, sizeof names));

@@ -24,7 +24,7 @@ static void *open_library(void)
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        haul__snprintf(reason, sizeof reason, "there is no libcurl.so.4; install libcurl4");
+        haul__snprintf(reason, sizeof reason, "found no libcurl.so.4; install libcurl4");
     return library;
 }
 

@@ -56,7 +56,7 @@ static char *cache_folder(void)
     char *cache = haul__cache_folder();
     if (!cache) {
         haul__fail(HAUL_IO, HAUL__FETCH, "folder",
-                   "there is no folder for the cache: set HAUL_CACHE_DIR or HOME, or give a folder");
+                   "the cache has no folder: set HAUL_CACHE_DIR or HOME, or give a folder");
         return NULL;
     }
     char *folder = haul__format("%s/downloads", cache);

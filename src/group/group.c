@@ -311,8 +311,8 @@ haul_status haul__group_check_rank(const haul_group *group, int rank, const char
 {
     if (rank >= 0 && rank < group->size)
         return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "there is no rank %d; the group has ranks 0 to %d",
-                      rank, group->size - 1);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "unknown rank %d; the group has ranks 0 to %d", rank,
+                      group->size - 1);
 }
 
 void haul__group_describe_rank(const haul_group *group, int rank, char *out, size_t size)

@@ -57,7 +57,7 @@ static haul_status send_to(haul__engine *e, const void *data, int bytes, int to,
     (void)bytes;
     (void)channel;
     (void)request;
-    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_send", "to", "there is no rank %d", to);
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_send", "to", "unknown rank %d", to);
 }
 
 static haul_status receive_from(haul__engine *e, void *data, int bytes, int from, haul__group_channel channel,
@@ -68,7 +68,7 @@ static haul_status receive_from(haul__engine *e, void *data, int bytes, int from
     (void)bytes;
     (void)channel;
     (void)request;
-    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_receive", "from", "there is no rank %d", from);
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_receive", "from", "unknown rank %d", from);
 }
 
 static haul_status progress(haul__engine *e, haul__request *request)

@@ -133,7 +133,7 @@ haul_status haul__kernel_add(const haul_kernel *kernel, const char *operation, i
     do {
         if (at == HAUL__KERNELS_ADDED)
             return haul__fail(HAUL_UNSUPPORTED, operation, "kernel",
-                              "the program has added %d kernels, and there is no room for more", at);
+                              "the program has added %d kernels, the most that fit", at);
     } while (!atomic_compare_exchange_weak(&count, &at, at + 1));
     added *a = make(kernel, HAUL__KERNEL_COUNT + at);
     if (!a) {

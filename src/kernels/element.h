@@ -6,7 +6,7 @@
  * c, rounded once; IS_BITS: T is the integer dtype whose kernels move elements of its size, of whatever dtype. */
 // clang-format off
 
-/* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
+/* Half precision by integers and selects, without half arithmetic: vectorised by compilers, bit-identical everywhere.
  * To nearest, ties to even, subnormal numbers kept, numbers beyond the largest infinite, NaN quiet. */
 #ifndef OWN_F16 /* of the backend */
 FUNC F32 F16_TO_F32(U16 h)

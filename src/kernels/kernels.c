@@ -20,7 +20,7 @@ haul_dtype haul__kernel_dtype(const haul__kernel_info *info, haul_dtype dtype)
     if (info->dtypes == HAUL__KERNEL_BITS)
         return of_size[haul__dtype_size(dtype)];
     if (haul__is_unsigned(dtype) && info->dtypes != HAUL__KERNEL_ONCE)
-        return of_size[haul__dtype_size(dtype)]; /* the same bits */
+        return of_size[haul__dtype_size(dtype)]; /* with bit-identical results */
     return info->dtypes == HAUL__KERNEL_ONCE ? HAUL_BOOL : dtype;
 }
 

@@ -98,7 +98,7 @@ haul_status haul__scope_limit_fail(const haul__scope_limit *scope_limit, size_t 
     char        asked[32], used[32], limit[32];
     const char *name = scope_limit->scope->name;
     return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                      "out of memory in %s%.60s%s: asked for %s on %s, %s of the scope's limit of %s in use%s; ask for "
+                      "out of memory in %s%.60s%s: requested %s on %s, %s of the scope's limit of %s in use%s; ask for "
                       "less, free tensors, or raise the limit with haul_scope_set_memory_limit",
                       name ? "scope \"" : "a scope without a name", name ? name : "", name ? "\"" : "",
                       haul__size_text((int64_t)bytes, asked, sizeof asked), scope_limit->device->name,

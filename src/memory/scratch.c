@@ -1,4 +1,5 @@
-/* Scratch memory: memory for one library call. Without it the library computes in another way, maybe with other bits.
+/* Scratch memory: memory for one library call. Without it the library computes in another way, maybe with different
+ * bits.
  *
  * On a device that spills, tensors make room for it, so that a limit does not decide how a call computes. The tensors
  * that the call itself uses stay: they would only have to come back. */

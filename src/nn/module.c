@@ -287,7 +287,7 @@ haul_status haul_module_replace(haul_module *module, const char *path, haul_modu
         return haul_error_status();
     if (!haul__module_walk(owner, name, strlen(name), operation) || !*name)
         return *name ? haul_error_status()
-                     : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "there is no child '%s'", path);
+                     : haul__fail(HAUL_INVALID_ARGUMENT, operation, "path", "unknown child '%s'", path);
     if (haul__module_check_outside(child, owner, path, operation))
         return haul_error_status();
     haul__module_child *place = haul__module_find_child(owner, name, strlen(name));

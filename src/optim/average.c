@@ -111,7 +111,7 @@ static haul_average *make(const haul_average_options *o, double decay, const cha
     haul_status   status = scope ? HAUL_OK : a ? haul_error_status() : haul__fail_memory(operation, sizeof *a);
     if (!status && !n)
         status = haul__fail(HAUL_INVALID_ARGUMENT, operation, o->parameters ? "parameters" : "module",
-                            "there are no parameters to average");
+                            "found no parameters to average");
     if (!status) {
         a->decay = decay;
         a->bias_corrected = o->bias_corrected;

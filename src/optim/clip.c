@@ -61,7 +61,7 @@ static haul_status find_one(gradients *all, haul_tensor *parameter, const char *
     haul__divided *d = haul__divided_of(parameter);
     if (d && all->divided && all->divided != d)
         return haul__fail(HAUL_STATE, operation, "module",
-                          "the gradients belong to two trainings that divide them among ranks; clip those of each "
+                          "the gradients belong to two training runs that divide them among ranks; clip those of each "
                           "training by a call of its own");
     all->divided = d ? d : all->divided;
     if (!d && !parameter->grad)

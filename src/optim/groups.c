@@ -238,7 +238,7 @@ static haul_status select_list(const haul_optimizer *o, const haul_optimizer_gro
         return haul_error_status();
     if (!a->count)
         return haul__fail(HAUL_INVALID_ARGUMENT, ADD_GROUP, options->module ? "module" : "parameters",
-                          "there are no parameters to train");
+                          "found no parameters to train");
     a->known = haul__calloc((size_t)a->count, sizeof *a->known);
     if (!a->known)
         return haul__fail_memory(ADD_GROUP, (size_t)a->count);

@@ -44,7 +44,7 @@ double haul__probe_seconds(const haul__probe *p, double budget)
     for (int i = 1, tried = 1; !isnan(best) && tried < MOST && (i < LEAST || haul__now_seconds() < until); tried++) {
         const int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
         const double  seconds = seconds_of(p, times);
-        i += 2 * before >= times; /* a shorter stretch was mostly the wait for the device at its end */
+        i += 2 * before >= times; /* a shorter run was mostly the wait for the device at its end */
         before = times;
         best = isnan(seconds) ? seconds : fmin(best, seconds);
     }

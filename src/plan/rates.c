@@ -371,7 +371,7 @@ static void measure_rate(const trial_kind *kind, haul_device *device, haul_dtype
 
 /* ---- the launch and the memory ---- */
 
-/* A chain of small operations and its backward pass, as trainings have them. */
+/* A chain of small operations and its backward pass, as training has them. */
 static haul_status run_chain(operands *o)
 {
     haul_tensor *y = o->x;

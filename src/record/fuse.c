@@ -3,7 +3,7 @@
  *
  * A chain is computed tile by tile, each tile by all operations in their order. Tiles run at the same time, so what one
  * operation writes, others of the chain may only read or write at the same position. What no other operation uses has
- * no memory but that of a tile. Each operation keeps its own kernel, so results have the same bits. */
+ * no memory but that of a tile. Each operation keeps its own kernel, so results are bit-identical. */
 #include "record/fuse.h"
 
 #include "backends/implementation.h"

@@ -37,7 +37,7 @@ static const char *hint_about_dtype(const haul__weights_rules *rules, haul_dtype
     if (!rules->has_options)
         return "";
     if (!is_convertible(from, to))
-        return "; there is no conversion between these dtypes";
+        return "; Haul does not convert between these dtypes";
     return "; set .convert = true to convert it";
 }
 

@@ -143,13 +143,13 @@ static bool check(problem *p, uint64_t *hash)
     fine = fine && compare(p, first, count, sums);
     for (int threads = 2; fine && threads <= 7; threads += threads == 3 ? 4 : 1) {
         haul_set_num_threads(threads);
-        fine = has_bits(p, first, count, haul__cpu_conv2d_panels, "another number of threads gives other bits");
+        fine = has_bits(p, first, count, haul__cpu_conv2d_panels, "another number of threads gives different bits");
     }
     if (!haul__cpu_conv2d_pixels_refuse(haul_cpu(), &p->c))
-        fine = fine && has_bits(p, first, count, haul__cpu_conv2d_pixels, "pixels as rows give other bits");
+        fine = fine && has_bits(p, first, count, haul__cpu_conv2d_pixels, "pixels as rows give different bits");
     if (p->c.pass != HAUL__CONV2D_WEIGHT) {
         p->c.n = 1;
-        fine = fine && has_bits(p, first, count / n, haul__cpu_conv2d_panels, "one image alone has other bits");
+        fine = fine && has_bits(p, first, count / n, haul__cpu_conv2d_panels, "one image alone has different bits");
         p->c.n = n;
     }
     mix(hash, first, count);

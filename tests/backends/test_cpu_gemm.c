@@ -196,7 +196,7 @@ static void compare_element(const problem *p, const double *got, int64_t z, int6
         e->got += (plain - sum) * (plain - sum); /* the rounding of the extra terms is not the product's */
 }
 
-/* The products of the problem for one, two and three threads have the same bits and are right; elements between rows of
+/* The products of the problem for one, two and three threads are bit-identical and are right; elements between rows of
  * C stay. */
 static void check(problem *p, errors *e)
 {
@@ -215,7 +215,7 @@ static void check(problem *p, errors *e)
         if (memcmp(first, p->c.buffer.host, bytes) != 0) {
             char text[200];
             describe(p, text, sizeof text);
-            fail_msg("%s: %d threads give other bits", text, threads);
+            fail_msg("%s: %d threads give different bits", text, threads);
         }
     }
     haul_set_num_threads(0);

@@ -1,4 +1,4 @@
-/* Matrix products and reductions have the same bits at the instruction levels v3 and v4, whose vectors differ, and sums
+/* Matrix products and reductions are bit-identical at the instruction levels v3 and v4, whose vectors differ, and sums
  * of many products are accurate.
  *
  * Left out are products of bf16, which may use instructions that only some processors have, and those of 2 to 24 rows

@@ -112,7 +112,7 @@ static const char sums_text[] =
     "    }\n"
     "}\n";
 
-/* Drivers differ in what they compile quickly. The text in each driver's form computes the same bits. */
+/* Drivers differ in what they compile quickly. The text in each driver's form computes bit-identical results. */
 static void test_opencl_streams__forms_of_text_compute_the_same(void **state)
 {
     enum { ROWS = 40, ROOM = 700 };

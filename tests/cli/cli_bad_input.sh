@@ -21,7 +21,7 @@ complains "/nowhere"
 run 1 train --data shape --device cpu
 complains "did you mean 'shapes'?"
 run 1 train --data mnist:/nowhere --device cpu
-complains "there is no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in /nowhere nor in its MNIST/raw"
+complains "found no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in /nowhere or in its MNIST/raw"
 run 1 train --data cifar10: --device cpu
 complains "cifar10:DIR"
 run 1 train --data images --device cpu
@@ -73,7 +73,7 @@ printf '\x93NUMPY\x01\x00' >short.npy
 run 1 inspect short.npy
 complains "short.npy"
 run 1 predict --run folder --data blobs
-complains "there is no checkpoint"
+complains "it has no checkpoint"
 mkdir damaged
 printf 'damaged' >damaged/checkpoint
 run 1 predict --run damaged --data blobs
@@ -85,10 +85,10 @@ complains "holds a run already"
 
 # A folder that is not there, or holds no run, is not begun by --resume; the cause is told first.
 run 1 train "${small[@]}" --run mistyped --resume
-complains "there is no run in mistyped: No such file or directory"
+complains "found no run in mistyped: No such file or directory"
 check "nothing was made" test ! -e mistyped
 run 1 train "${small[@]}" --run folder --resume
-complains "folder holds no run: there is no checkpoint and no config.json; it is empty. Name the folder of a run, or start one there: haul train --run folder"
+complains "folder holds no run: it has no checkpoint and no config.json; it is empty. Name the folder of a run, or start one there: haul train --run folder"
 check "nothing was made" test -z "$(ls folder)"
 mkdir 'my notes'
 touch 'my notes/'{a,b}.txt
@@ -105,7 +105,7 @@ ln -s loop loop
 run 1 train "${small[@]}" --run loop --resume
 complains "loop: Too many levels of symbolic links"
 run 1 predict --run mistyped
-complains "there is no run in mistyped: No such file or directory"
+complains "found no run in mistyped: No such file or directory"
 mkdir loops
 ln -s checkpoint loops/checkpoint
 run 1 train --run loops --resume

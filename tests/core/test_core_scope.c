@@ -443,15 +443,15 @@ static void test_scope__stale_objects_are_refused_until_memory_is_used_again(voi
     haul_loader *l = haul_loader_new(haul_blobs(4)); /* the largest of all objects */
     haul_scope_pop(scope);
     assert_int_equal(haul_loader_batches(l), -1);
-    assert_non_null(strstr(haul_error_message(), "loader is a loader that does not exist any more"));
+    assert_non_null(strstr(haul_error_message(), "loader is a loader that has been freed"));
     for (int i = 0; i < COUNT; i++) {
         haul_error_clear();
         assert_int_equal(haul_drop(stale[i]), HAUL_STATE);
         assert_int_equal(haul_tensor_ndim(stale[i]), -1);
-        assert_non_null(strstr(haul_error_message(), "tensor f32[2,3] that does not exist any more"));
+        assert_non_null(strstr(haul_error_message(), "tensor f32[2,3] that has been freed"));
     }
     haul_call(m, stale[0]);
-    assert_non_null(strstr(haul_error_message(), "haul_call: module is a module that does not exist any more"));
+    assert_non_null(strstr(haul_error_message(), "haul_call: module is a module that has been freed"));
     haul_scope_pop(outer);
 }
 

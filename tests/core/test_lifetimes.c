@@ -75,7 +75,7 @@ static void test_lifetimes__use_after_pop_names_tensor_scope_and_places(void **s
     assert_non_null(strstr(haul_error_message(), "haul_add: a is a tensor f32[3,4] on cpu"));
     assert_non_null(strstr(haul_error_message(), "\"epoch\" (depth 2) was popped"));
     assert_non_null(strstr(haul_error_message(), "make_and_pop"));
-    assert_error(HAUL_STATE, "does not exist any more", "haul_ones made it");
+    assert_error(HAUL_STATE, "has been freed", "haul_ones made it");
     haul_scope_pop(scope);
 }
 
@@ -89,7 +89,7 @@ static void test_lifetimes__every_kind_of_use_is_refused(void **state)
 #define REFUSED(call)                                                                                                  \
     do {                                                                                                               \
         (void)(call);                                                                                                  \
-        assert_error(HAUL_STATE, "tensor f32[3,4]", "does not exist any more");                                        \
+        assert_error(HAUL_STATE, "tensor f32[3,4]", "has been freed");                                                 \
     } while (0)
     REFUSED(haul_add(alive, dead));
     REFUSED(haul_add_into(dead, alive, alive));
@@ -131,13 +131,13 @@ static void test_lifetimes__a_dropped_module_is_not_called(void **state)
     haul_tensor *x = ones();
     assert_int_equal(haul_drop(m), HAUL_OK);
     haul_call(m, x);
-    assert_error(HAUL_STATE, "haul_call: module is a module linear that does not exist any more", "haul_drop ended it");
+    assert_error(HAUL_STATE, "haul_call: module is a module linear that has been freed", "haul_drop ended it");
     assert_int_equal(haul_drop(m), HAUL_STATE);
-    assert_error(HAUL_STATE, "module linear", "does not exist any more");
+    assert_error(HAUL_STATE, "module linear", "has been freed");
     haul_module_tensors(m, NULL, 0);
-    assert_error(HAUL_STATE, "module linear", "does not exist any more");
+    assert_error(HAUL_STATE, "module linear", "has been freed");
     haul_save_weights("x.safetensors", m);
-    assert_error(HAUL_STATE, "module linear", "does not exist any more");
+    assert_error(HAUL_STATE, "module linear", "has been freed");
     haul_scope_pop(scope);
 }
 
@@ -166,17 +166,17 @@ static void test_lifetimes__dropped_data_is_not_read(void **state)
     assert_int_equal(haul_tensor_dim(x, 0), 2);
     assert_non_null(haul_loader_next(l));
     assert_int_equal(haul_tensor_dim(x, 0), -1);
-    assert_error(HAUL_STATE, "t is a tensor f32[2,10] that does not exist any more", "haul_loader_next made it");
+    assert_error(HAUL_STATE, "t is a tensor f32[2,10] that has been freed", "haul_loader_next made it");
     assert_int_equal(haul_drop(l), HAUL_OK);
     assert_int_equal(haul_loader_start(l, 0), HAUL_STATE);
     assert_null(haul_loader_next(l));
-    assert_error(HAUL_STATE, "loader", "does not exist any more");
+    assert_error(HAUL_STATE, "loader", "has been freed");
     assert_int_equal(haul_drop(d), HAUL_OK);
     haul_error_clear();
     assert_int_equal(haul_dataset_count(d), -1);
-    assert_error(HAUL_STATE, "dataset", "does not exist any more");
+    assert_error(HAUL_STATE, "dataset", "has been freed");
     assert_null(haul_loader_new(d, .batch = 2));
-    assert_error(HAUL_STATE, "dataset", "does not exist any more");
+    assert_error(HAUL_STATE, "dataset", "has been freed");
     haul_scope_pop(scope);
 }
 
@@ -266,7 +266,7 @@ static void test_lifetimes__take_makes_the_caller_the_owner(void **state)
     haul_release(t);
     assert_int_equal(haul_error_status(), HAUL_OK);
     haul_release(t);
-    assert_error(HAUL_STATE, "does not exist any more", "haul_release ended it");
+    assert_error(HAUL_STATE, "has been freed", "haul_release ended it");
     assert_null(haul_take(NULL));
     assert_int_not_equal(haul_error_status(), HAUL_OK);
     haul_error_clear();
@@ -289,7 +289,7 @@ static void test_lifetimes__another_thread_releases_what_was_taken(void **state)
     assert_int_equal(pthread_create(&thread, NULL, release_it, t), 0);
     pthread_join(thread, NULL);
     assert_int_equal(haul_tensor_ndim(t), -1);
-    assert_error(HAUL_STATE, "does not exist any more", "haul_release ended it");
+    assert_error(HAUL_STATE, "has been freed", "haul_release ended it");
     haul_scope_pop(scope);
 }
 
@@ -354,7 +354,7 @@ static void test_lifetimes__forward_does_not_return_a_tensor_of_a_popped_scope(v
     assert_error(HAUL_STATE, "the result of forward is a tensor f32[3,4] on cpu", "\"forward\" (depth 3) was popped");
     haul_module *outer = haul_nn_sequential((haul_module *[]){haul_nn_relu(), m}, 2);
     haul_call(outer, ones());
-    assert_error(HAUL_STATE, "haul_call: the result of forward", "does not exist any more");
+    assert_error(HAUL_STATE, "haul_call: the result of forward", "has been freed");
     haul_scope_pop(scope);
 }
 

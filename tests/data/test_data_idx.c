@@ -147,7 +147,7 @@ static void test_mnist__unsound_files_are_refused(void **state)
     mkdir("bad", 0777);
     assert_null(haul_mnist("bad"));
     expect("empty", HAUL_IO,
-           "there is no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in bad nor in its MNIST/raw");
+           "found no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in bad or in its MNIST/raw");
     assert_null(haul_fashion_mnist(NULL));
     expect("NULL", HAUL_INVALID_ARGUMENT, "directory");
     refused(&labels, &labels, "pictures have three dimensions");
@@ -231,7 +231,7 @@ static void test_cifar100__the_class_is_the_fine_one(void **state)
     assert_string_equal(class_name(d, 99), "worm");
     assert_string_equal(class_name(d, 0), "apple");
     assert_null(haul_cifar100("c", .test = true));
-    expect("test", HAUL_IO, "there is no test.bin in c nor in its cifar-100-binary");
+    expect("test", HAUL_IO, "found no test.bin in c or in its cifar-100-binary");
     data[1] = 100;
     write_bytes("c/cifar-100-binary/test.bin", data, sizeof data);
     assert_null(haul_cifar100("c", .test = true));

@@ -236,7 +236,7 @@ static void test_loader__an_epoch_continues_where_it_is_told_to(void **state)
     haul_loader *fresh = haul_loader_new(haul_blobs(8), .batch = 4);
     assert_int_equal(haul_loader_start_at(fresh, 1, 99), HAUL_INVALID_ARGUMENT);
     assert_null(haul_loader_next(fresh)); /* does not hide why */
-    assert_non_null(strstr(haul_error_message(), "there is no batch 99"));
+    assert_non_null(strstr(haul_error_message(), "batch 99 does not exist"));
     assert_int_equal(haul_loader_status(fresh), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     haul_scope_pop(scope);

@@ -237,7 +237,7 @@ static void test_mask_folder__unsound_folders_are_refused(void **state)
     write_set("bad");
     remove_from("bad", "masks/b.png");
     assert_null(haul_mask_folder("bad"));
-    expect("no mask", HAUL_IO, "bad/images/b.png has no mask: there is no bad/masks/b.png");
+    expect("no mask", HAUL_IO, "bad/images/b.png has no mask: bad/masks/b.png is missing");
     put_mask("bad", "masks/b.png", classes);
     put_mask("bad", "masks/c.png", classes);
     assert_null(haul_mask_folder("bad"));

@@ -1,4 +1,4 @@
-/* Short rows: processors take several of them side by side, and the rest one by one. A row's result has the same bits
+/* Short rows: processors take several of them side by side, and the rest one by one. A row's result is bit-identical
  * either way: those that it has alone. */
 #include "support/linalg.h"
 

@@ -1,6 +1,6 @@
-# Groups of 1 to 8 ranks with Open MPI's and MPICH's launchers: collectives, sums with the same bits, mismatches, the wrong
-# pair of launcher and library, and ranks that fail, leave, are late, stop or die: the others end with an error that names
-# them, and no rank is left.
+# Groups of 1 to 8 ranks with Open MPI's and MPICH's launchers: collectives, sums with bit-identical results, mismatches,
+# the wrong pair of launcher and library, and ranks that fail, leave, are late, stop or die: the others end with an error
+# that names them, and no rank is left.
 # ctest: labels=once,slow
 set -u
 ranks=$HAUL_BUILD/tests/test_group_ranks

@@ -76,7 +76,7 @@ static void test_tree__sums_of_any_number_of_pieces_are_bit_identical(void **sta
     }
 }
 
-/* Adding from left to right gives other bits, so the tests above can fail. */
+/* Adding from left to right gives different bits, so the tests above can fail. */
 static void test_tree__another_order_has_other_bits(void **state)
 {
     (void)state;

@@ -251,7 +251,7 @@ static void test_memory__report_says_what_is_live(void **state)
     assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
     assert_string_equal(haul_error_operation(), "haul_matmul");
     assert_string_equal(haul_error_message(),
-                        "haul_matmul: out of memory on late:0: asked for 6.0 MiB, 8.0 MiB of 10.0 MiB limit in use (by "
+                        "haul_matmul: out of memory on late:0: requested 6.0 MiB, 8.0 MiB of 10.0 MiB limit in use (by "
                         "haul_conv2d 5.0 MiB, haul_from_host 3.0 MiB, haul_add 1.0 KiB, ...); lower the batch size, "
                         "free tensors, or raise the limit with haul_memory_set_limit");
     haul_error_clear();
@@ -305,8 +305,8 @@ static void test_memory__full_device_gives_the_cache_back_first(void **state)
     assert_int_equal(stats_of(device).reserved, 2 * KIB);
     assert_null(haul__storage_alloc(device, 3 * KIB, "c"));
     assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
-    assert_non_null(strstr(haul_error_message(), "out of memory on late:0: asked for 3.0 KiB, but the device has no "
-                                                 "room for it with 2.0 KiB in use (by b 2.0 KiB)"));
+    assert_non_null(strstr(haul_error_message(), "out of memory on late:0: requested 3.0 KiB, but the device does not "
+                                                 "have that much memory with 2.0 KiB in use (by b 2.0 KiB)"));
     assert_int_equal(stats_of(device).reserved, 2 * KIB);
     haul_error_clear();
     haul__object_release(b);

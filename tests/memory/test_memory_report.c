@@ -352,7 +352,7 @@ static const haul_memory_report *example(void)
 static void test_memory_report__text(void **state)
 {
     static const char wanted[] =
-        "out of memory on cpu: haul_conv2d asked for 3.0 MiB in module 'features.0' in scope "
+        "out of memory on cpu: haul_conv2d requested 3.0 MiB in module 'features.0' in scope "
         "\"request 7\"\n"
         "  room       1.0 MiB\n"
         "  limit      6.0 MiB\n"

@@ -55,7 +55,7 @@ static void limit_holds(haul_device *device)
     assert_failed(t);
     char want[400];
     snprintf(want, sizeof want,
-             "haul_empty: out of memory in scope \"request 7\": asked for 512.0 KiB on %s, 768.0 KiB of the scope's "
+             "haul_empty: out of memory in scope \"request 7\": requested 512.0 KiB on %s, 768.0 KiB of the scope's "
              "limit of 1.0 MiB in use (by haul_empty 512.0 KiB, haul_exp 256.0 KiB); ask for less, free tensors, or "
              "raise the limit with haul_scope_set_memory_limit",
              haul_device_name(device));
@@ -149,7 +149,7 @@ static void test_scope_memory__counting_without_a_limit(void **state)
     block_of(MIB);
     assert_int_equal(allocated_by(scope), MIB);
     assert_int_equal(haul_scope_set_memory_limit(scope, haul_cpu(), KIB), HAUL_OK); /* less than is in use */
-    assert_over(block_of(64), "asked for 64 bytes on cpu, 1.0 MiB of the scope's limit of 1.0 KiB in use");
+    assert_over(block_of(64), "requested 64 bytes on cpu, 1.0 MiB of the scope's limit of 1.0 KiB in use");
     assert_int_equal(haul_scope_set_memory_limit(scope, haul_cpu(), 0), HAUL_OK);
     assert_valid(block_of(64));
     haul_scope_pop(scope);

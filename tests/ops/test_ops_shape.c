@@ -529,7 +529,7 @@ static void assert_bits(haul_tensor *t, int pattern, const int *which, const cha
         fail_msg("%s: %s", what, haul_error_message());
     for (int i = 0; i < PATTERNS; i++)
         if (memcmp(have + (size_t)i * size, &patterns[pattern].bits[which[i]], size) != 0)
-            fail_msg("%s of %s: element %d has other bits", what, haul_dtype_name(patterns[pattern].dtype), i);
+            fail_msg("%s of %s: element %d has different bits", what, haul_dtype_name(patterns[pattern].dtype), i);
 }
 
 static void moved_bits(haul_device *device)

@@ -193,7 +193,7 @@ static void test_optim_average__wrong_uses_are_refused(void **state)
     assert_null(haul_average_new(net, .equal = true, .decay = 0.5));
     assert_says("an equal average has no .decay");
     assert_null(haul_average_new(haul_nn_relu()));
-    assert_says("there are no parameters to average");
+    assert_says("found no parameters to average");
     assert_null(haul_average_new(NULL));
     assert_says("module is NULL");
     assert_int_equal(haul_average_update(NULL), HAUL_INVALID_ARGUMENT);

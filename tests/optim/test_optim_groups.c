@@ -111,7 +111,7 @@ static void test_optim_groups__wrong_selections_are_refused(void **state)
     assert_int_equal(haul_optimizer_add_group(o, .names = "*", .lr = -1), -1);
     assert_says("lr is -1");
     assert_int_equal(haul_optimizer_add_group(o, .module = haul_nn_relu()), -1);
-    assert_says("there are no parameters to train");
+    assert_says("found no parameters to train");
     assert_int_equal(haul_optimizer_add_group(o, .module = trunk_and_head()), -1);
     assert_says("two parameters are called '0.bias'");
     assert_int_equal(haul_optimizer_group_count(o), 1);

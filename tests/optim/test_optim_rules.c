@@ -390,7 +390,7 @@ static haul_status recorded(void *context)
     return haul_optimizer_step(o);
 }
 
-/* A step is followed while the numbers stay the same, else it runs as it is; both give the same bits. */
+/* A step is followed while the numbers stay the same, else it runs as it is; both give bit-identical results. */
 static void test_optim_rules__own_optimizers_in_recordings(void **state)
 {
     (void)state;

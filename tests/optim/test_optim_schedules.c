@@ -109,7 +109,8 @@ static void test_optim_schedules__follow_pytorch(void **state)
     assert_int_equal(cases, 10);
 }
 
-/* A schedule made anew goes on from saved numbers with the same bits, whatever the rate was when it was made. */
+/* A schedule made anew goes on from saved numbers with bit-identical results, whatever the rate was when it was made.
+ */
 static void test_optim_schedules__continue_from_saved_state(void **state)
 {
     const cJSON *each;

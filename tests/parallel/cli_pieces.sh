@@ -21,7 +21,7 @@ check "but not without it" bash -c '! grep -q pieces whole/log.jsonl'
 check "as many examples were right" test "$(value pieces/log.jsonl epoch train_accuracy)" = \
     "$(value whole/log.jsonl epoch train_accuracy)"
 
-# Augmentation and loss scaling: a run that is stopped goes on with the same bits.
+# Augmentation and loss scaling: a run that is stopped goes on with bit-identical results.
 examples=400
 [ -z "${HAUL_SANITIZE:-}" ] || examples=160
 task=(--model simplecnn --data shapes:$examples --batch 32 --pieces 8 --augment crop,flip --optimizer adamw

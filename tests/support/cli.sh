@@ -89,7 +89,7 @@ exact() {
 }
 
 # plans MODEL DATA SEGMENT OPERATION: the memory of trainings is known, segments run again, a batch is found, and a step is
-# a program with that operation, and has the same bits on one thread.
+# a program with that operation, and is bit-identical on one thread.
 plans() {
     local net=(--model "$1" --data "$2" --workers 0 --device cpu)
     exact "${net[@]}" --batch 8

@@ -143,8 +143,8 @@ static inline bool complain(const problem *p, const char *what)
     return false;
 }
 
-/* Computes it with 1 to 3 threads, which must give the same bits, and then the first picture alone. Leaves the result
- * of all pictures. */
+/* Computes it with 1 to 3 threads, which must give bit-identical results, and then the first picture alone. Leaves the
+ * result of all pictures. */
 static inline bool has_same_bits(problem *p)
 {
     memory *result = result_of(p);
@@ -160,12 +160,12 @@ static inline bool has_same_bits(problem *p)
         if (threads == 1)
             memcpy(first, result->values, bytes);
         if (!fine || memcmp(first, result->values, bytes) != 0)
-            fine = complain(p, "it failed, or another number of threads gives other bits");
+            fine = complain(p, "it failed, or another number of threads gives different bits");
     }
     p->c.n = 1;
     if (fine && p->c.pass != HAUL__CONV2D_WEIGHT &&
         (run_winograd(p) || memcmp(result->values, first, bytes / (size_t)n) != 0))
-        fine = complain(p, "one picture alone has other bits");
+        fine = complain(p, "one picture alone has different bits");
     p->c.n = n;
     free(first);
     return fine;

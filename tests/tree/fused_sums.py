@@ -1,5 +1,5 @@
 """The compiler fuses the multiply-adds of a single chain, as it does those of several, also where gcc's tuning for a
-processor avoids that: a row has the same bits in a tile of one row and in a tile of several."""
+processor avoids that: a row is bit-identical in a tile of one row and in a tile of several."""
 # ctest: labels=once
 import json
 import os

@@ -1,7 +1,7 @@
-"""Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations that a
-function begins with, a status is a condition by itself, and comments state facts: they ask no questions, and do without some words
-that make a fact hard to read.
-Programs for users may write != HAUL_OK."""
+"""Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations
+that a function begins with, a status is a condition by itself, and comments state facts: they ask no questions, and do
+without some words that make a fact hard to read. Documents, messages and headers avoid idioms that are not English, and
+a message does not say that a thing is absent with "there is no". Programs for users may write != HAUL_OK."""
 # ctest: labels=once
 import os
 import pathlib
@@ -11,6 +11,7 @@ import sys
 SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
 FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "fuzz", "tools")
 COMMENTED = ("include", "src", "cli", "tests")  # folders whose comments are checked for words
+SPOKEN = ("include", "src", "cli", "examples", "bench")  # folders whose comments and messages are checked for idioms
 WORDS = re.compile(r"""\b(what\s+(is|was|are|were) | (?<!there\s)(is|are|was|were)\s+no(?!\s+(longer|more)) | such | tells? | told
     | (some|no)body | lies? | lay | lying | besides?)\b""", re.X | re.I)
 COMMENT = re.compile(r'''"(?:\\.|[^"\\\n])*" | \'(?:\\.|[^\'\\\n])*\' | (/\*.*?\*/ | //[^\n]*)''', re.X | re.S)
@@ -22,6 +23,13 @@ DECLARATION = re.compile(r"""((static|const|volatile|register|struct|enum|union|
     |_Alignas\([^)]*\))\s+)* [A-Za-z_]\w* (\s+(const|int|long|char|short|unsigned))* (\s+\**\s*|\s*\*+\s*) (const\s+|restrict\s+)*
     \** [A-Za-z_]\w* \s* [\[=,;]""", re.X)
 FUNCTION_POINTER = re.compile(r"[A-Za-z_][\w\s*]*\(\*(const )?\w+(\[\w*\])?\)\s*\(")
+
+
+IDIOMS = re.compile(r"""\b(the\s+same\s+bits | trainings | stretch(e[sd])? | told | for\s+nothing
+    | there\s+(is|are)\s+no\b[^.;|]*;\s+there\s+(is|are))\b""", re.X | re.I)
+ABSENT = re.compile(r"\bthere (is|are) (no|nothing|neither)\b", re.I)  # better: "unknown x", "found no x"
+TERMS = {"stretch"}  # of formats that Haul reads
+LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
 def is_declaration(statement):
@@ -79,6 +87,27 @@ def comment_faults(text):
             yield text.count("\n", 0, start + found.start()) + 1, "a comment asks a question: state the fact"
 
 
+def idiom_faults(text):
+    """(line, what is wrong) for each idiom of a document or a comment that is to be said in another way."""
+    for found in IDIOMS.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, f"\"{' '.join(found[0].split())}\" is not plain English"
+
+
+def message_faults(text):
+    """The same for what a program prints: its literals, without its comments."""
+    code = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]) if found[1] else found[0], text)
+    for literal in LITERAL.finditer(code):
+        for found in (IDIOMS.search(literal[1]), ABSENT.search(literal[1])):
+            if found and literal[1] not in TERMS:
+                yield text.count("\n", 0, literal.start()) + 1, f"a message says \"{found[0]}\": say it in another way"
+
+
+def documents():
+    yield from sorted(path for path in SOURCE.glob("*.md"))
+    for folder in ("docs", "examples", "python", "packaging"):
+        yield from sorted((SOURCE / folder).rglob("*.md"))
+
+
 def faults(text, for_users=False):
     """(line, what is wrong) for each rule that the text breaks."""
     lines = text.split("\n")
@@ -102,6 +131,12 @@ def test_of_the_test():
     questions = "/* Is it\n * free? Then go. */ f(\"why?\"); // a ? b : c, \"Stop now?\", `x?`\n// (or not?)\n"
     if [line for line, _ in comment_faults(questions)] != [2, 3]:
         sys.exit("questions were written into comments, and are not found, or others are")
+    idioms = "It has the same\nbits. He told us.\nThere is no\nx; there are y and z. Stretch. Restretch the training's bits.\n"
+    if [line for line, _ in idiom_faults(idioms)] != [1, 2, 3, 4]:
+        sys.exit("idioms were written into a document, and are not found, or others are")
+    literals = 'f("there is no x"); /* there is no "y" */\nf("stretch", "a stretch"); f("there is a z");\n'
+    if [line for line, _ in message_faults(literals)] != [1, 2]:
+        sys.exit("messages were written that are not found, or others are")
 
 
 def main():
@@ -115,6 +150,15 @@ def main():
             if path.suffix in (".c", ".h", ".def") and folder in COMMENTED:
                 for line, what in comment_faults(path.read_text(encoding="utf-8")):
                     messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
+            if path.suffix in (".c", ".h", ".def") and folder in SPOKEN:
+                text = path.read_text(encoding="utf-8")
+                said = [found for start, comment in comments(text) for found in
+                        ((text.count("\n", 0, start) + line, what) for line, what in idiom_faults(comment))]
+                for line, what in [*said, *message_faults(text)]:
+                    messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
+    for path in documents():
+        for line, what in idiom_faults(path.read_text(encoding="utf-8")):
+            messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
     print("\n".join(messages))
     sys.exit(1 if messages else 0)
 

@@ -161,13 +161,13 @@ static void write_ticks(html *h, const plot *p, const axis *a)
 
 /* ---- paths ---- */
 
-/* Points of a line that are drawn: all, or the least and the greatest of each of some stretches. */
+/* Points of a line that are drawn: all, or the least and the greatest of each of some sections. */
 static bool is_drawn(const plot_line *line, size_t at)
 {
     if (line->count <= MOST_POINTS)
         return true;
-    size_t stretch = line->count / (MOST_POINTS / 2) + 1, first = at / stretch * stretch, low = first, high = first;
-    for (size_t i = first; i < first + stretch && i < line->count; i++) {
+    size_t section = line->count / (MOST_POINTS / 2) + 1, first = at / section * section, low = first, high = first;
+    for (size_t i = first; i < first + section && i < line->count; i++) {
         if (!isfinite(line->points[i].y))
             return at == i || isfinite(line->points[at].y);
         low = line->points[i].y < line->points[low].y ? i : low;
@@ -198,7 +198,7 @@ static void write_line(html *h, const plot *p, const axis *a, const plot_line *l
     html_put(h, "\"/>");
 }
 
-/* A line from a point to itself with round ends: a dot of the same size however the SVG is stretched. */
+/* A line from a point to itself with round ends: a dot of the same size however the SVG is scaled. */
 static void write_dots(html *h, const plot *p, const axis *a, const plot_line *line)
 {
     enum { MOST_DOTS = 50 };

@@ -1,4 +1,4 @@
-/* Line charts of the page: geometry in an SVG that stretches, and labels as text that does not. The element with the
+/* Line charts of the page: geometry in an SVG that scales, and labels as text that does not. The element with the
  * class plot has the ranges of its axes in data-x, data-y and data-scale, and each path says in data-run and data-line
  * whose it is, so that every drawn value can be read back: the SVG is 1000 units wide and high. */
 #ifndef CLI_REPORT_DRAW_PLOT_H

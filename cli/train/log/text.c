@@ -358,12 +358,12 @@ void complain_diverged(const report_diverged *d, const run_folder *run)
     if (isfinite(d->loss_before))
         snprintf(before, sizeof before, "; the loss was %.4g before", d->loss_before);
     if (!run_has_checkpoint(run))
-        complain("the training has diverged: %s not finite since epoch %lld, mini-batch %lld%s; try a smaller --lr "
-                 "than %g",
+        complain("training diverged: %s not finite since epoch %lld, mini-batch %lld%s; try a learning rate below %g "
+                 "(--lr)",
                  what, (long long)d->epoch, (long long)d->batch, before, d->lr);
     else
-        complain("the training has diverged: %s not finite since epoch %lld, mini-batch %lld%s; the last good "
-                 "checkpoint is kept in %s; start again with a smaller learning rate than %g: haul train --config %s "
+        complain("training diverged: %s not finite since epoch %lld, mini-batch %lld%s; the last good "
+                 "checkpoint is kept in %s; start again with a learning rate below %g: haul train --config %s "
                  "--lr X --run NEW",
                  what, (long long)d->epoch, (long long)d->batch, before, run->path, d->lr,
                  shell_text(config, sizeof config, run->config));

@@ -78,7 +78,7 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
     return code;
 }
 
-/* --fmad=false: contracted multiply-adds would give other bits than the CPU. --modify-stack-limit=false: otherwise
+/* --fmad=false: contracted multiply-adds would give different bits than the CPU. --modify-stack-limit=false: otherwise
  * NVRTC changes the stack limit of the whole process while it compiles. */
 haul_status haul__cuda_compile_text(const char *place, const char *name, const char *source, const char *target,
                                     const char *report, haul__cuda_code *out)

@@ -190,8 +190,8 @@ static haul_status take_mask(listing *l, const char *picture, const char *mask)
     const int64_t found = haul__entries_find(&l->masks, mask);
     if (found < 0)
         return haul__fail(HAUL_IO, OPEN, "directory",
-                          "%s/images/%s has no mask: there is no %s/masks/%s; add it, or move the picture away",
-                          l->root, picture, l->root, mask);
+                          "%s/images/%s has no mask: %s/masks/%s is missing; add it, or move the picture away", l->root,
+                          picture, l->root, mask);
     if (l->taken[found])
         return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
                           "%s/masks/%s is the mask of two pictures, one of them %s/images/%s; rename one of them",

@@ -356,7 +356,7 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
     if (l->spec.dataset->count == HAUL_UNKNOWN)
         l->batches = INT64_MAX / l->spec.batch - 1;
     if (first < 0 || first > l->batches)
-        return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
+        return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "batch %lld does not exist: an epoch has %lld",
                           (long long)first, (long long)l->batches);
     adopt_after_fork(l);
     halt(l);

@@ -58,7 +58,7 @@ static int64_t number_of(char c)
     return c == ' ' ? 0 : c == '.' ? 1 : c - 'a' + 2;
 }
 
-/* The stretch begins anywhere in its first sentence. */
+/* The example begins anywhere in its first sentence. */
 static haul_status read_stretch(void *context, haul_example *e)
 {
     haul_draws d = haul__synthetic_draws(context, e);

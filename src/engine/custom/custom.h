@@ -55,7 +55,7 @@ static inline void haul__gradient_give(haul_custom_gradient *g, haul_tensor *con
 /* Calls the gradient function with what `gradient` has, in a followed step. */
 haul_status haul__custom_gradient_again(const haul__operation *operation, haul_custom_gradient *gradient);
 
-/* What computes it on a device: "operations", "host" or "kernel"; NULL for nothing. */
+/* What computes it on a device: "operations", "host" or "kernel"; NULL if nothing does. */
 const char *haul__custom_way(const haul__custom *custom, const haul_device *device);
 
 /* The dtype that a type word of a kernel means in a launch for `dtype`: "T", "const ACC", "I64". HAUL_DTYPE_NONE for an

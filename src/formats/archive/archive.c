@@ -433,7 +433,7 @@ haul_status haul__archive_read(const haul__archive *a, const char *path, uint64_
 {
     const member *m = find(a, name_of(a, path));
     if (!m)
-        return haul__fail(HAUL_IO, a->file.operation, "path", "there is no %s", path);
+        return haul__fail(HAUL_IO, a->file.operation, "path", "the archive has no %s", path);
     if (m->size > limit)
         return haul__fail(HAUL_FORMAT, a->file.operation, "path", "%s has %llu bytes; Haul reads at most %llu", path,
                           (unsigned long long)m->size, (unsigned long long)limit);

@@ -39,13 +39,14 @@ void haul__fail_full(struct haul__allocator *a, size_t bytes, const char *origin
     if (stats.limit > 0) {
         haul__fail(
             HAUL_OUT_OF_MEMORY, origin, NULL,
-            "out of memory on %s: asked for %s, %s of %s limit in use%s%s; lower the batch size, free tensors, or "
+            "out of memory on %s: requested %s, %s of %s limit in use%s%s; lower the batch size, free tensors, or "
             "raise the limit with haul_memory_set_limit",
             device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who, spilling);
     } else {
         haul__device_memory_left(device, left, sizeof left);
         haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                   "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s%s; lower "
+                   "out of memory on %s: requested %s, but the device does not have that much memory with %s in "
+                   "use%s%s%s%s; lower "
                    "the batch size or free tensors",
                    device->name, asked, used, who, spilling, left[0] ? "; " : "", left);
     }

@@ -215,7 +215,7 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
     char              text[32];
     if (refuse(operation, r, out, size))
         return -1;
-    append(out, size, &used, "out of memory on %s: %s asked for %s", haul_device_name(r->device), r->operation,
+    append(out, size, &used, "out of memory on %s: %s requested %s", haul_device_name(r->device), r->operation,
            haul__size_text(r->requested, text, sizeof text));
     if (*r->module)
         append(out, size, &used, " in module '%s'", r->module);

@@ -1,4 +1,4 @@
-/* The audit: what a profile shows that costs time for nothing. */
+/* The audit: what a profile shows that wastes time. */
 #ifndef HAUL_OBSERVE_AUDIT_AUDIT_H
 #define HAUL_OBSERVE_AUDIT_AUDIT_H
 

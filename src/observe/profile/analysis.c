@@ -92,7 +92,7 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
     return fine;
 }
 
-/* ---- the stretch ---- */
+/* ---- the recorded section ---- */
 
 static bool runs_later(const haul__profile_event *m)
 {

@@ -92,7 +92,7 @@ bool haul__find_tables(haul_profile *p, haul__analysis *a);
 /* The part of a span in which that device had no work; all of it where none works behind the host. */
 int64_t haul__starved(const haul__analysis *a, const haul__profile_event *m);
 
-/* The steps: when step i, from 0, begins and ends, in ns. Without steps the whole stretch is one. */
+/* The steps: when step i, from 0, begins and ends, in ns. Without steps the whole section is one. */
 size_t  haul__step_count(const haul_profile *p);
 int64_t haul__step_begin(const haul_profile *p, size_t i);
 int64_t haul__step_end(const haul_profile *p, size_t i);

@@ -1,4 +1,4 @@
-/* Stretches of time as a list: joined, measured, and without others. */
+/* Spans of time as a list: joined, measured, and without others. */
 #ifndef HAUL_OBSERVE_PROFILE_INTERVALS_H
 #define HAUL_OBSERVE_PROFILE_INTERVALS_H
 

@@ -187,7 +187,7 @@ static void destroy(void *object)
 
 static const haul__class profile_class = {.name = "profile", .destroy = destroy};
 
-/* So that no work of before is done in the stretch; and at its end, so that the times of all commands arrive. */
+/* So that no work of before is done in the section; and at its end, so that the times of all commands arrive. */
 static haul_status wait_for_devices(void)
 {
     haul_status status = HAUL_OK;

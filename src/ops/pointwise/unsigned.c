@@ -1,6 +1,6 @@
-/* The kernels of u16, u32 and u64. Most kernels of integers give the same bits for signed and unsigned elements, so
- * these dtypes use the kernels of i16, i32 and i64 (haul__kernel_dtype). The kernels here replace those whose results
- * depend on the sign: order, quotients, right shifts and powers. */
+/* The kernels of u16, u32 and u64. Most kernels of integers give bit-identical results for signed and unsigned
+ * elements, so these dtypes use the kernels of i16, i32 and i64 (haul__kernel_dtype). The kernels here replace those
+ * whose results depend on the sign: order, quotients, right shifts and powers. */
 #include "ops/pointwise/unsigned.h"
 
 #include "engine/layout/layout.h"

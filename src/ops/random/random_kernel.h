@@ -1,4 +1,4 @@
-/* What draws share: uniforms made of Philox's words, and functions that give the same bits on every device. */
+/* What draws share: uniforms made of Philox's words, and functions that give bit-identical results on every device. */
 #ifndef HAUL_OPS_RANDOM_RANDOM_KERNEL_H
 #define HAUL_OPS_RANDOM_RANDOM_KERNEL_H
 // clang-format off

@@ -1,10 +1,10 @@
-/* Whose bits a placed step has (docs/decisions/019-the-same-bits.md). */
+/* Whose bits a placed step has (docs/decisions/019-bit-identical-results.md). */
 #include <string.h>
 
 #include "plan/place/plan.h"
 #include "record/work.h"
 
-/* True if the operation may have other bits on another kind of device: products, which libraries compute, functions of
+/* True if the operation may differ in bits on another kind of device: products, which libraries compute, functions of
  * the device's own library, f64, and functions of the program. */
 static bool differs(const haul_plan *p, const haul__place_operation *o)
 {

@@ -152,7 +152,7 @@ static haul_status find_other(const device_list *l, int i, const char *operation
     if (*out != haul_cpu() && p.kind != HAUL_KIND_META)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
-                      "there is no device but cpu, so there is nothing to place; name another one, for example "
+                      "cpu is the only device, so nothing can be placed; name another one, for example "
                       "sim:h200, or a machine");
 }
 
@@ -184,7 +184,7 @@ static haul_status choose_of_machine(const device_list *l, const char *operation
     int                  number = 0;
     if (m->device_count < 2)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "machine",
-                          "%s has no device but %s, so there is nothing to place; name another machine", m->name,
+                          "%s has no device but %s, so nothing can be placed; name another machine", m->name,
                           m->devices[0].name);
     take_device(out, 0, m->devices[0].name);
     for (int i = 0; i < l->count; i++) {

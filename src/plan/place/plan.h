@@ -124,7 +124,7 @@ static inline int haul__plan_device_of(const haul_plan *p, const haul__place_ope
     return p->best->device[o->group];
 }
 
-/* The device that gives the same bits if everything runs there; "": neither does. */
+/* The device that gives these bits if everything runs there; "": neither does. */
 const char *haul__plan_bits(const haul_plan *p, const haul__placement *placement);
 
 /* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move" */

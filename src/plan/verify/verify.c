@@ -211,7 +211,7 @@ static bool read_graph(check *c, const json *graph)
     c->operation = haul__calloc((size_t)c->operations + 1, sizeof *c->operation);
     c->tensor = haul__calloc(copies->count + 1, sizeof *c->tensor);
     c->use = c->uses = haul__calloc(count, sizeof *c->uses);
-    return haul__expect(c->out, c->operation && c->tensor && c->use, "graph", -1, "there is no memory for it") &&
+    return haul__expect(c->out, c->operation && c->tensor && c->use, "graph", -1, "memory ran out") &&
            each(c, graph, "devices", read_device, c->devices) && each(c, graph, "groups", read_group, c->operations) &&
            haul__numbers(c->out, haul__field(c->out, graph, "limits", HAUL__JSON_ARRAY), "limits", -1, c->limit,
                          (size_t)c->devices) &&

@@ -22,7 +22,7 @@ check "texts are texts" json_is "c['data'] == 'blobs:256' and c['model'] == 'den
 check "the object is flat" json_is "all(not isinstance(v, (dict, list)) for v in c.values())" a/config.json
 check "no half-written file" test "$(ls a | tr '\n' ' ')" = "best.safetensors checkpoint config.json ledger.json log.jsonl memory.json weights.safetensors "
 
-# The same options give the same bits, and the same file.
+# The same options give bit-identical results, and the same file.
 run 0 train --config a/config.json --run b
 check "the same weights" cmp -s a/weights.safetensors b/weights.safetensors
 check "the same options" cmp -s a/config.json b/config.json

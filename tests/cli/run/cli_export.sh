@@ -48,6 +48,6 @@ run 1 export none x.onnx
 complains "none"
 rm shapes/best.safetensors
 run 1 export shapes x.onnx --weights best
-complains "there is no shapes/best.safetensors"
+complains "found no shapes/best.safetensors"
 run 0 export shapes x.onnx
 finish

@@ -33,7 +33,7 @@ whole=$(peak --batch 64 | tail -n 1)
 parts=$(peak --batch 4 --accumulate 16 | tail -n 1)
 check "$parts bytes are less than $whole" test "$parts" -lt "$whole"
 
-# A run is stopped between two steps only, and goes on from there with the same bits.
+# A run is stopped between two steps only, and goes on from there with bit-identical results.
 examples=1600
 [ -z "${HAUL_SANITIZE:-}" ] || examples=640
 task=(--model mlp --data shapes:$examples --batch 8 --accumulate 8 --log-every 3 --epochs 3 --workers 2 --device cpu)

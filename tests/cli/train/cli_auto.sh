@@ -114,6 +114,6 @@ complains "name the host and one other device"
 run 1 train "${net[@]}" --devices cpu,sim:h200,sim:h200:0 --run never
 complains "sim:h200 and sim:h200:0 are one device"
 HAUL_CUDA_LIBRARIES=/nonexistent OCL_ICD_VENDORS=/nonexistent run 1 train "${net[@]}" --devices cpu --run never
-complains "there is no device but cpu"
+complains "cpu is the only device"
 check "nothing was trained" test ! -e never
 finish

@@ -14,7 +14,7 @@ read -r epoch batch before <first
 check "after the first epoch" test "$epoch" -gt 1 -a "$batch" -gt 1
 since() { echo "$(value "$1" diverged epoch) $(value "$1" diverged batch) $(value "$1" diverged what)"; }
 check "the event" test "$(since out)" = "$epoch $batch loss"
-complains "its loss is not finite since epoch $epoch, mini-batch $batch; the loss was $before before; try a smaller --lr than 8"
+complains "its loss is not finite since epoch $epoch, mini-batch $batch; the loss was $before before; try a learning rate below 8 (--lr)"
 for every in 2 3 1000; do
     run 3 train "${wild[@]}" --log-every $every --json
     check "the same mini-batch with a line for each $every" test "$(since out)" = "$epoch $batch loss"
@@ -35,6 +35,6 @@ check "again" test "$(since r/log.jsonl)" = "$epoch $batch loss"
 
 # In the first epoch there is nothing to keep.
 run 3 train "${wild[@]}" --lr 1e6 --run none
-complains "try a smaller --lr than 1e+06"
+complains "try a learning rate below 1e+06 (--lr)"
 check "nothing was saved" test ! -e none/checkpoint -a ! -e none/best.safetensors
 finish

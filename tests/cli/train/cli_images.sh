@@ -117,7 +117,7 @@ mv r/best.safetensors aside
 run 0 predict --run r --device cpu new/50x30-0.png
 check "where there are no best ones" grep -q '^weights  r/weights.safetensors$' out
 run 1 predict --run r --device cpu --weights best new/50x30-0.png
-complains "--weights best: there is no r/best.safetensors"
+complains "--weights best: found no r/best.safetensors"
 
 # ---- what can be wrong with a folder ----
 

@@ -74,7 +74,7 @@ run 1 train --data masks:whole
 complains "give --validation 0.2 to keep a fifth of the pictures for that, or make the folders train and test with the folders images and masks in each"
 rm set/test/masks/03.png
 run 1 train --data masks:set
-complains "set/test/images/03.png has no mask: there is no set/test/masks/03.png; add it, or move the picture away"
+complains "set/test/images/03.png has no mask: set/test/masks/03.png is missing; add it, or move the picture away"
 run 1 train --model unet --data shapes:64
 complains "--model unet finds the class of each pixel, and --data shapes:64 is not of that kind; give --data masks:DIR or scenes"
 run 1 train --model mlp --data scenes:64

@@ -235,7 +235,7 @@ def run_out():
     check("the modules at the failure", any(row["name"].startswith("layer") for row in failure["by_module"]),
           f"{failure['by_module']}")
     report = failure["report"]
-    check("what was asked for", report["module"] and f"asked for {report['requested'] / 2**20:.1f} MiB" in told,
+    check("what was requested", report["module"] and f"requested {report['requested'] / 2**20:.1f} MiB" in told,
           f"{report} {told}")
     train(0, "--run", "out", "--resume", "--epochs", "2")
     check("it went on", weights != open("out/weights.safetensors", "rb").read())

@@ -1,4 +1,5 @@
-# haul train --metrics cpu: loss and accuracy on the CPU, with the same bits, and the memory that --estimate expects.
+# haul train --metrics cpu: loss and accuracy on the CPU, with bit-identical results, and the memory that
+# --estimate expects.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 # both NAME ARGUMENTS...: on a simulated GPU, with the metrics there and on the CPU.

@@ -1,4 +1,4 @@
-"""haul train --offload optimizer: less memory of the device, with the same bits, also across checkpoints."""
+"""haul train --offload optimizer: less memory of the device, with bit-identical results, also across checkpoints."""
 # ctest: cuda
 import json
 import os

@@ -1,5 +1,5 @@
 # haul train --precision: bf16, f16 and tf32 learn as f32 does, wait as often for the device, and a run that is stopped goes
-# on with the same bits.
+# on with bit-identical results.
 # ctest: cuda
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
@@ -30,7 +30,7 @@ for device in $devices; do
 
     run 0 train "${blobs[@]}" --precision f16 --epochs 1 --run again
     run 0 train --run again --resume --epochs 3
-    check "$device goes on with the same bits" cmp -s again/weights.safetensors f16/weights.safetensors
+    check "$device goes on with bit-identical results" cmp -s again/weights.safetensors f16/weights.safetensors
     run 1 train --run f16 --resume --precision bf16
     complains 'cannot go on with --precision bf16'
     rm -r f32 tf32 bf16 f16 again

@@ -1,4 +1,4 @@
-# A training that is stopped, killed and resumed ends with the same bits as one that was not.
+# A training that is stopped, killed and resumed ends with bit-identical results as one that was not.
 # ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 

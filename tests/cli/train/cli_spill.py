@@ -1,4 +1,4 @@
-"""haul train --spill: networks that do not fit on a device train there all the same, with the same bits."""
+"""haul train --spill: networks that do not fit on a device train there all the same, with bit-identical results."""
 # ctest: cuda; labels=slow; cuda-labels=slow,once
 import json
 import os
@@ -194,7 +194,7 @@ def tiers():
     check("the folder is named", "in gone: No such file" in told, told)
     check("the run is intact", all(contents("tiers")[n] == before[n] for n in ("checkpoint", "weights.safetensors")))
     events, _ = train(0, *on, "--spill-folder", "disk")
-    check("it goes on with the same bits", losses(events) == losses(whole)[len(losses(whole)) // 2:],
+    check("it goes on with bit-identical results", losses(events) == losses(whole)[len(losses(whole)) // 2:],
           f"{losses(events)} {losses(whole)}")
     for wrong, what in ((["--spill-folder", "disk"], "need --spill on"), (["--spill-file", "1M"], "needs --spill-folder"),
                         (["--spill", "on", "--spill-host", "much"], "--spill-host much is not a size")):

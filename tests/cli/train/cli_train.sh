@@ -1,4 +1,4 @@
-# Training: it learns, its JSON is what is promised, the same seed gives the same bits.
+# Training: it learns, its JSON is what is promised, the same seed gives bit-identical results.
 # ctest: labels=slow,threads
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
@@ -47,7 +47,7 @@ check "begins with the weights" at_least "$(value out epoch test_accuracy)" 0.95
 # A loss that is not finite ends the training; it is null in JSON.
 wild=("${small[@]}" --lr 1e6 --optimizer sgd --data shapes:64 --model mlp)
 run 3 train "${wild[@]}" --epochs 1 --log-every 1 --json
-complains "try a smaller --lr than 1e+06"
+complains "try a learning rate below 1e+06 (--lr)"
 check "JSON lines only" is_json_lines out
 check "the last event" test "$(value out diverged epoch)" = 1
 run 3 train "${wild[@]}" --epochs 1 --log-every 1000 --run wild
@@ -69,7 +69,7 @@ END
 # What was saved before stays, and another run can start from its options.
 wild=("${small[@]}" --data shapes:64 --model mlp --epochs 2 --lr 1e5)
 run 3 train "${wild[@]}" --save-every 1e-9 --run wild
-complains "the last good checkpoint is kept in wild; start again with a smaller learning rate than 100000: haul train --config wild/config.json --lr X --run NEW"
+complains "the last good checkpoint is kept in wild; start again with a learning rate below 100000: haul train --config wild/config.json --lr X --run NEW"
 check "a checkpoint is there" test -s wild/checkpoint
 cp -r wild before
 run 3 train --run wild --resume

@@ -325,7 +325,7 @@ static bool add_move(ptx_module *m, instruction *i, ptx_op *op)
 
 /* ---- computing ---- */
 
-/* Of these the results of signed and unsigned numbers have the same bits. */
+/* Of these the results of signed and unsigned numbers are bit-identical. */
 static bool has_no_sign(const char *base)
 {
     static const char *const bases[] = {"add", "addc", "sub", "subc", "and", "or", "xor", "not", "shl", "selp", "neg"};

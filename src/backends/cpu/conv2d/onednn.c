@@ -517,7 +517,7 @@ const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
     if (c && c->channels_last)
         return "it takes row-major tensors only";
     if (c && (c->c_in / c->groups < MANY_CHANNELS || c->c_out / c->groups < MANY_CHANNELS))
-        return "with fewer than 32 channels in a group copying to its layouts does not pay";
+        return "fewer than 32 channels in a group: converting layouts costs more than it saves";
     if (c && c->dtype != HAUL_F32)
         return "it takes f32 only";
     if (c && c->relu)

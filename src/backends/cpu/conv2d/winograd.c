@@ -527,7 +527,7 @@ const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem)
         return "it takes f32 only";
     if (c->kh != 3 || c->kw != 3 || c->stride[0] != 1 || c->stride[1] != 1 || c->dilation[0] != 1 ||
         c->dilation[1] != 1 || c->groups != 1)
-        return "it takes 3x3 weights without stride, dilation or groups only";
+        return "only 3x3 weights without stride, dilation or groups";
     if (c->padding[0] > 2 || c->padding[1] > 2)
         return "it takes a padding of up to 2 only";
     if (c->c_in < MANY_CHANNELS || c->c_out < MANY_CHANNELS)

@@ -84,10 +84,9 @@ static void *open_usual(void)
         if (library && has_all(library)) /* OpenBLAS may be built without LAPACK */
             return library;
     }
-    haul__snprintf(
-        reason, sizeof reason,
-        "there is no LAPACK library (libopenblas.so.0, liblapack.so.3); install libopenblas0-pthread, or set "
-        "HAUL_LAPACK to its path");
+    haul__snprintf(reason, sizeof reason,
+                   "found no LAPACK library (libopenblas.so.0, liblapack.so.3); install libopenblas0-pthread, or set "
+                   "HAUL_LAPACK to its path");
     return NULL;
 }
 

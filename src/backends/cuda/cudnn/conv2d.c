@@ -1,8 +1,8 @@
 /* The implementation "cudnn": convolutions by plans, which are chosen when a problem first occurs and kept by problem.
  *
  * By default Haul takes the plan that cuDNN's heuristics rank first. With HAUL_CUDNN=autotune it times the best few on
- * the first call and keeps the choice in the cache folder, so that later runs take the same plan and give the same
- * bits. */
+ * the first call and keeps the choice in the cache folder, so that later runs take the same plan and give
+ * bit-identical results. */
 #include <stdio.h>
 #include <string.h>
 

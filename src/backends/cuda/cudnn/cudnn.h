@@ -1,6 +1,6 @@
 /* Convolutions by cuDNN's graph interface. A problem becomes a graph of operations, for which the library proposes
- * engines. Those that keep Haul's promises (the same bits every time, f32 sums) become plans, which are kept and
- * run. */
+ * engines. Those that keep Haul's promises (bit-identical results every time, f32 sums) become plans, which are kept
+ * and run. */
 #ifndef HAUL_BACKENDS_CUDA_CUDNN_CUDNN_H
 #define HAUL_BACKENDS_CUDA_CUDNN_CUDNN_H
 

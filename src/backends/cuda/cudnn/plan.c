@@ -27,9 +27,9 @@ static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
     return NULL;
 }
 
-/* True if an engine with this note keeps Haul's promises. The same bits every time; f32 computed in f32; sums of f16
- * and bf16 in f32. Transforms (Winograd, Fourier) are as fast as other engines on few GPUs only. They lose digits, and
- * spread infinities and NaN to elements whose window has none. */
+/* True if an engine with this note keeps Haul's promises. Results are bit-identical every time; f32 computed in f32;
+ * sums of f16 and bf16 in f32. Transforms (Winograd, Fourier) are as fast as other engines on few GPUs only. They lose
+ * digits, and spread infinities and NaN to elements whose window has none. */
 static bool note_is_fine(const haul__cudnn_problem *p, int note)
 {
     bool exact = p->dtype == HAUL_F32 && !p->tf32;
