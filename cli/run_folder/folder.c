@@ -86,7 +86,7 @@ static void complain_no_run(const run_folder *run)
     struct stat status;
     char        contents[900], quoted[4096];
     if (stat(run->path, &status))
-        complain("found no run in %s: %s", run->path, strerror(errno));
+        complain("found no run in the folder %s: %s", run->path, strerror(errno));
     else if (!S_ISDIR(status.st_mode))
         complain("%s is not the folder of a run, but a file", run->path);
     else

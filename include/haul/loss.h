@@ -212,7 +212,7 @@ HAUL_API haul_tensor *haul_cosine_embedding_loss_with(haul_tensor *a, haul_tenso
 typedef struct HAUL__DESIGNATED haul_hinge_embedding_loss_options {
     haul_tensor *target; /* of x's shape: 1 or -1; positional */
     HAUL__GUARD(margin)
-    double         margin;    /* the distance from which there is no loss; default 1; HAUL_ZERO for zero */
+    double         margin;    /* the distance from which the loss is 0; default 1; HAUL_ZERO for zero */
     haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
 } haul_hinge_embedding_loss_options;
 
@@ -225,7 +225,7 @@ HAUL_API haul_tensor *haul_hinge_embedding_loss_with(haul_tensor *x, const haul_
 typedef struct HAUL__DESIGNATED haul_margin_ranking_loss_options {
     haul_tensor *target; /* of a's shape: 1 where a should be larger, -1 where b should; positional */
     HAUL__GUARD(margin)
-    double         margin;    /* the difference from which there is no loss; default 0 */
+    double         margin;    /* the difference from which the loss is 0; default 0 */
     haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
 } haul_margin_ranking_loss_options;
 

@@ -85,7 +85,7 @@ complains "holds a run already"
 
 # A folder that is not there, or holds no run, is not begun by --resume; the cause is told first.
 run 1 train "${small[@]}" --run mistyped --resume
-complains "found no run in mistyped: No such file or directory"
+complains "found no run in the folder mistyped: No such file or directory"
 check "nothing was made" test ! -e mistyped
 run 1 train "${small[@]}" --run folder --resume
 complains "folder holds no run: it has no checkpoint and no config.json; it is empty. Name the folder of a run, or start one there: haul train --run folder"
@@ -105,7 +105,7 @@ ln -s loop loop
 run 1 train "${small[@]}" --run loop --resume
 complains "loop: Too many levels of symbolic links"
 run 1 predict --run mistyped
-complains "found no run in mistyped: No such file or directory"
+complains "found no run in the folder mistyped: No such file or directory"
 mkdir loops
 ln -s checkpoint loops/checkpoint
 run 1 train --run loops --resume

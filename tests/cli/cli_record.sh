@@ -81,7 +81,7 @@ check "its optimizer" grep -q haul_adam out
 run 0 record --run r --batch 8
 check "another batch" grep -q 'batch 8, adam' out
 run 1 record --run nothing
-check "no run" grep -q 'found no run in nothing' err
+check "no run" grep -q 'found no run in the folder nothing' err
 
 run 2 record
 complains 'which step? Give a model, such as simplecnn, or --run DIR'
