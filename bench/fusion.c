@@ -54,21 +54,24 @@ static bool run_followed(const bench_case *c, int64_t times)
 
 static const int two = 2, five = 5, with_mean = 0;
 
-#define CHAIN(name, count, label, n)                                                                                   \
-    {name ", " label, .unit = "us", .open = open_chain, .run = run_chain, .context = &count, .size = n},               \
+#define TORCH(numbers) "torch:chain " numbers ",torch:chain compiled " numbers
+
+#define CHAIN(name, count, label, n, numbers)                                                                          \
+    {name ", " label,   .unit = "us", .peers = TORCH(numbers), .open = open_chain, .run = run_chain,                   \
+     .context = &count, .size = n},                                                                                    \
     {                                                                                                                  \
         name ", " label ", followed", .unit = "us", .open = open_followed, .run = run_followed, .context = &count,     \
-                                      .size = n, .peers = name ", " label                                              \
+                                      .size = n, .peers = name ", " label "," TORCH(numbers)                           \
     }
 
 static const bench_case cases[] = {
-    CHAIN("a*2+1 into", two, "16 M", 16 << 20),
-    CHAIN("a*2+1 into", two, "64 K", 64 << 10),
-    CHAIN("five operations", five, "16 M", 16 << 20),
-    CHAIN("five operations", five, "64 K", 64 << 10),
-    CHAIN("five operations", five, "1 K", 1 << 10),
-    CHAIN("mean of squares", with_mean, "16 M", 16 << 20),
-    CHAIN("mean of squares", with_mean, "64 K", 64 << 10),
+    CHAIN("a*2+1 into", two, "16 M", 16 << 20, "2 16777216"),
+    CHAIN("a*2+1 into", two, "64 K", 64 << 10, "2 65536"),
+    CHAIN("five operations", five, "16 M", 16 << 20, "5 16777216"),
+    CHAIN("five operations", five, "64 K", 64 << 10, "5 65536"),
+    CHAIN("five operations", five, "1 K", 1 << 10, "5 1024"),
+    CHAIN("mean of squares", with_mean, "16 M", 16 << 20, "0 16777216"),
+    CHAIN("mean of squares", with_mean, "64 K", 64 << 10, "0 65536"),
 };
 
 int main(int argc, char **argv)

@@ -5,6 +5,7 @@ Reads names of cases from standard input and answers each with one measurement, 
 "out REASON", as our own programs do with --serve. `peer.py --version` prints PyTorch's version.
 """
 
+import functools
 import os
 import re
 import resource
@@ -24,27 +25,29 @@ import peer_networks
 import peer_operations
 
 ENOUGH = 0.1  # seconds of a measurement
+KEPT = 4  # cases that stay open
 CORES = len(os.sched_getaffinity(0))
 
 
-def train(threads, channels_last=False, model="simplecnn", batch=64):
+def train(model, batch, threads, channels_last=False, compiled=False):
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     net, loss_of = peer_networks.NETWORKS[model](), nn.CrossEntropyLoss()
-    x, y = torch.rand(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
+    x, y = peer_networks.batch_for(model, batch)
     if channels_last:
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    forward = torch.compile(net) if compiled else net
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss_of(net(x), y).backward()
+        loss_of(forward(x), y).backward()
         optimizer.step()
 
     return repeat(step)
 
 
-def train_layer(kind, threads):
+def train_layer(kind, threads, compiled=False):
     """As bench/layers.c."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
@@ -52,10 +55,11 @@ def train_layer(kind, threads):
         layer, x = nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True), torch.rand(16, 64, 256)
     else:
         layer, x = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](128, 256, batch_first=True), torch.rand(32, 64, 128)
+    forward = torch.compile(layer) if compiled else layer
 
     def step():
         layer.zero_grad(set_to_none=True)
-        y = layer(x)
+        y = forward(x)
         (y if kind == "encoder" else y[0]).square().mean().backward()
 
     return repeat(step)
@@ -82,6 +86,21 @@ def repeat(work):
             work()
 
     return run
+
+
+def chain(compiled):
+    """As bench/fusion.c: two or five operations on a vector, or, if `length` is 0, the mean of squares."""
+
+    def open_sizes(length, n):
+        works = {
+            0: lambda x: (x - 1).square().mean(),
+            2: lambda x: x * 2 + 1,
+            5: lambda x: (x * 2 + 1).relu() * x + 1,
+        }
+        work, x = torch.compile(works[length]) if compiled else works[length], torch.randn(n)
+        return repeat(lambda: work(x))
+
+    return open_sizes
 
 
 def tiny(work, grad=False):
@@ -192,14 +211,6 @@ def start():
 
 
 CASES = {
-    "train 1": lambda: train(1),
-    "train 2": lambda: train(2),
-    "train channels_last 1": lambda: train(1, True),
-    "train channels_last 2": lambda: train(2, True),
-    "train resnet18": lambda: train(CORES, model="resnet18", batch=32),
-    "train resnet18 channels_last": lambda: train(CORES, True, model="resnet18", batch=32),
-    **{f"layer {kind} {n}": lambda kind=kind, n=n: train_layer(kind, n)
-       for kind in ("lstm", "gru", "encoder") for n in (1, 2)},
     "train dense": lambda: train_dense(False),
     "train dense fused": lambda: train_dense(True),
     "empty 1 MiB": lambda: repeat(lambda: torch.empty(512, 512)),
@@ -211,6 +222,18 @@ CASES = {
 }
 
 
+# "train resnet18 channels_last 2 compiled": a network or a layer, its format, its threads; by torch.compile.
+NETWORKS = {"simplecnn": 64, "resnet18": 32, "char_gpt": 64, "unet": 64}
+for compiled in (False, True):
+    for n in (1, 2):
+        way = f"{n} compiled" if compiled else f"{n}"
+        for kind in ("lstm", "gru", "encoder"):
+            CASES[f"layer {kind} {way}"] = functools.partial(train_layer, kind, n, compiled)
+        for model, batch in NETWORKS.items():
+            CASES[f"train {model} {way}"] = functools.partial(train, model, batch, n, False, compiled)
+            CASES[f"train {model} channels_last {way}"] = functools.partial(train, model, batch, n, True, compiled)
+
+
 # Cases whose names go on with their numbers, "matmul 64 120 400 0 1".
 FAMILIES = {
     "matmul": matmul(),
@@ -220,6 +243,8 @@ FAMILIES = {
     "conv": conv(),
     "conv channels_last": conv(torch.channels_last),
     "loader": loader,
+    "chain": chain(False),
+    "chain compiled": chain(True),
     "embedding": indexing(lambda x, at, seed: F.embedding(at, x), picks_rows=True),
     "embedding_grad": indexing(lambda x, at, seed: F.embedding(at, x), both=True, picks_rows=True),
     "index_select": indexing(lambda x, at, seed: x.index_select(0, at), picks_rows=True),
@@ -278,16 +303,20 @@ def how_often(run):
 
 
 def serve(open_case=open_case):
-    name, run, times = None, None, 0
+    opened = {}  # name -> run, times and threads of the last few cases, which take turns and may be long to open
     for line in sys.stdin:
-        wanted = line.rstrip("\n")
+        name = line.rstrip("\n")
         try:
-            if wanted != name:
-                name, run = wanted, open_case(wanted)
-                times = how_often(run)
+            if name not in opened:
+                if len(opened) == KEPT:
+                    del opened[next(iter(opened))]
+                run = open_case(name)
+                opened[name] = run, how_often(run), torch.get_num_threads()
+            run, times, threads = opened[name]
+            torch.set_num_threads(threads)
             print("ok %.9g %.9g" % measure(run, times), flush=True)
         except Exception as error:
-            name = None
+            opened.pop(name, None)
             print("out", " ".join(str(error).split())[:200] or type(error).__name__, flush=True)
 
 
