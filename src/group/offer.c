@@ -149,11 +149,11 @@ void haul__offer_fail(haul__offer *o)
 
 /* ---- asking ---- */
 
-typedef struct haul__pending_get {
-    haul__offer *offer;
-    request      out;
-    answer       in;
-} haul__pending_get;
+struct haul__pending_get {
+    haul__group_channel requests, answers;
+    request             out;
+    answer              in;
+};
 
 static haul__group_channel requests_of(const haul__offer *o)
 {
@@ -167,8 +167,7 @@ static haul__group_channel answers_of(const haul__offer *o)
 
 static haul_status check_answer(haul__work *w)
 {
-    haul__pending_get *get = w->get;
-    answer            *a = &get->in;
+    answer *a = &w->get->in;
     if (!a->status && a->bytes == w->bytes)
         return HAUL_OK;
     w->together = true; /* the group can go on */
@@ -185,13 +184,13 @@ static haul_status check_answer(haul__work *w)
 /* Phases: 1 the request, 2 the answer, 3 the bytes. */
 static haul_status get_next(haul__work *w)
 {
-    haul__engine      *e = w->group->engine;
-    haul__pending_get *get = w->get;
+    haul__engine             *e = w->group->engine;
+    struct haul__pending_get *get = w->get;
     if (w->phase == 1) {
         w->phase = 2;
-        if (e->kind->receive(e, &get->in, (int)sizeof get->in, w->peer, answers_of(get->offer), &w->requests[1]))
+        if (e->kind->receive(e, &get->in, (int)sizeof get->in, w->peer, get->answers, &w->requests[1]))
             return haul_error_status();
-        return e->kind->send(e, &get->out, (int)sizeof get->out, w->peer, requests_of(get->offer), &w->requests[0]);
+        return e->kind->send(e, &get->out, (int)sizeof get->out, w->peer, get->requests, &w->requests[0]);
     }
     if (w->phase == 2) {
         w->phase = 3;
@@ -203,22 +202,34 @@ static haul_status get_next(haul__work *w)
     const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
-    return e->kind->receive(e, message, (int)bytes, w->peer, answers_of(get->offer), &w->requests[0]);
+    return e->kind->receive(e, message, (int)bytes, w->peer, get->answers, &w->requests[0]);
 }
 
-haul_status haul__offer_get(haul__offer *o, const haul__group_call *call, int from, int number, void *to, size_t bytes)
+haul__work *haul__offer_get_begin(haul__offer *o, const haul__group_call *call, int from, int number, void *to,
+                                  size_t bytes)
 {
-    haul__pending_get get = {.offer = o, .out = {.epoch = o->epoch, .part = number, .bytes = (int64_t)bytes}};
-    haul__work       *w = haul__group_check(o->group, call->name) ? NULL : haul__work_new(o->group, call);
+    haul__work *w = haul__group_check(o->group, call->name) ? NULL : haul__work_new(o->group, call);
     if (!w)
-        return haul_error_status();
+        return NULL;
+    if (!(w->get = haul__calloc(1, sizeof *w->get))) {
+        haul__work_drop(w);
+        haul__fail_memory(call->name, sizeof *w->get);
+        return NULL;
+    }
+    w->get->requests = requests_of(o);
+    w->get->answers = answers_of(o);
+    w->get->out = (request){.epoch = o->epoch, .part = number, .bytes = (int64_t)bytes};
     w->collective = false;
     w->peer = from;
     w->in = to;
     w->bytes = (int64_t)bytes;
-    w->get = &get;
     w->next = get_next;
-    return haul__work_wait(haul__work_start(w));
+    return haul__work_start(w);
+}
+
+haul_status haul__offer_get(haul__offer *o, const haul__group_call *call, int from, int number, void *to, size_t bytes)
+{
+    return haul__work_wait(haul__offer_get_begin(o, call, from, number, to, bytes));
 }
 
 /* ---- answering, on the group thread ---- */

@@ -35,6 +35,10 @@ void haul__offer_fail(haul__offer *offer);
 /* Gets a part from another rank, in the epoch of the own offer, which must be open. `call` is for errors. */
 haul_status haul__offer_get(haul__offer *offer, const haul__group_call *call, int from, int part, void *to,
                             size_t bytes);
+/* Begins to. No other request of the offer may begin, and it may not close, before haul__work_wait returned. `to` must
+ * stay. NULL on failure. */
+haul__work *haul__offer_get_begin(haul__offer *offer, const haul__group_call *call, int from, int part, void *to,
+                                  size_t bytes);
 
 /* ---- for the group thread ---- */
 

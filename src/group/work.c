@@ -66,6 +66,7 @@ void haul__work_drop(haul__work *w)
     haul__free(w->texts);
     haul__free(w->copy);
     haul__free(w->direct.messages);
+    haul__free(w->get);
     haul__free(w->error);
     haul__object_release(w->group);
     haul__free(w);

@@ -92,7 +92,7 @@ struct haul__work {
     haul__staged              staged;
     haul__direct_sum          direct;
     haul__work_note           note;
-    struct haul__pending_get *get; /* of a request (group/offer.c), whose caller waits; else NULL */
+    struct haul__pending_get *get; /* of a request (group/offer.c); else NULL */
 
     /* Arrays of one element for each rank. */
     haul__work_head *heads;

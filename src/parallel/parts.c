@@ -11,9 +11,12 @@
 #include "device/device.h"
 #include "group/offer.h"
 #include "memory/spill/elsewhere.h"
+#include "parallel/ahead.h"
 
 #define GATHER "haul_parallel_gather"
 #define BEGIN  "haul_parallel_begin"
+
+enum { WHAT = 120 };
 
 size_t  haul__parts_whole = 32 << 10;
 int64_t haul__parts_room = 8 << 20;
@@ -41,6 +44,7 @@ struct haul__parts {
     haul__offer      *offer;
     part             *items;
     lent             *lent;
+    haul__ahead      *ahead;
     int64_t           there; /* bytes that have come and not gone */
     uint64_t          clock;
     int64_t           epoch; /* how often the offer was opened anew */
@@ -114,6 +118,12 @@ static bool may_go(const part *x)
     return !x->stays && atomic_load(&x->storage->version) == x->version;
 }
 
+static const char *name_of(const haul__parts *p, int i, char text[WHAT])
+{
+    haul__snprintf(text, WHAT, "the parameter '%.80s'", p->flat->items[i].name);
+    return text;
+}
+
 /* The parameter to give up next: the one that came first. -1: none can be given up. */
 static int first_to_go(const haul__parts *p, const haul__command *c, uint64_t after)
 {
@@ -140,16 +150,31 @@ static void before(haul__elsewhere *e, int64_t number, const haul__command *c)
     x->stays = c->kind == HAUL__COMMAND_CALLBACK || uses(c, c->write_count, x->storage);
 }
 
+/* The parameter that is expected after `i`, unless it is there. */
+static void fetch_ahead(haul__parts *p, int i)
+{
+    const int next = haul__ahead_note(p->ahead, i);
+    if (next < 0 || !p->items[next].storage || p->items[next].came)
+        return;
+    char                   what[WHAT];
+    const haul__group_call call = {.name = GATHER, .what = name_of(p, next, what)};
+    haul__ahead_begin(p->ahead, p->offer, &call, p->owners[next], next, p->items[next].storage->bytes);
+}
+
 static haul_status fetch(haul__elsewhere *e, int64_t number, void *to, size_t bytes)
 {
     haul__parts           *p = parts_of(e);
-    char                   what[120];
-    const haul__group_call call = {.name = GATHER, .what = what};
-    haul__snprintf(what, sizeof what, "the parameter '%.80s'", p->flat->items[number].name);
-    const haul_status status = haul__offer_get(p->offer, &call, p->owners[number], (int)number, to, bytes);
-    if (!status)
-        note_came(p, (int)number);
-    return status;
+    const int              i = (int)number;
+    char                   what[WHAT];
+    const haul__group_call call = {.name = GATHER, .what = name_of(p, i, what)};
+    haul_status            status = HAUL_OK;
+    if (!haul__ahead_take(p->ahead, i, to, bytes))
+        status = haul__offer_get(p->offer, &call, p->owners[i], i, to, bytes);
+    if (status)
+        return status;
+    note_came(p, i);
+    fetch_ahead(p, i);
+    return HAUL_OK;
 }
 
 /* ---- beginning and ending ---- */
@@ -190,8 +215,9 @@ haul__parts *haul__parts_new(const haul__flat *flat, const int *owners, haul_gro
                            .owners = owners,
                            .group = group,
                            .items = haul__calloc(count, sizeof *p->items),
-                           .lent = lent_new(flat->parameters)};
-    if (!p || !p->items || !p->lent) {
+                           .lent = lent_new(flat->parameters),
+                           .ahead = haul__ahead_new(flat->parameters)};
+    if (!p || !p->items || !p->lent || !p->ahead) {
         haul__parts_free(p);
         haul__fail_memory("haul_parallel_new", count * sizeof *p->items);
         return NULL;
@@ -234,6 +260,7 @@ void haul__parts_free(haul__parts *p)
 {
     if (!p)
         return;
+    haul__ahead_free(p->ahead);
     if (p->offer)
         lend(p);
     for (int i = 0; p->items && i < p->flat->parameters; i++)
@@ -364,17 +391,18 @@ static haul_status divide_all(haul__parts *p)
 
 /* ---- changes ---- */
 
-/* All ranks are here, so none has a request open. *bits: the union of all ranks' bits. */
-static haul_status meet_with(const haul__parts *p, const char *operation, uint64_t *bits)
+/* All ranks are here, so none has a request open. `step`: a step begins. *bits: the union of all ranks' bits. */
+static haul_status meet_with(const haul__parts *p, const char *operation, bool step, uint64_t *bits)
 {
     const haul__group_call call = {.name = operation, .what = "parameters"};
+    haul__ahead_stop(p->ahead, step);
     return haul__group_or(p->group, &call, bits);
 }
 
 static haul_status meet(const haul__parts *p, const char *operation)
 {
     uint64_t none = 0;
-    return meet_with(p, operation, &none);
+    return meet_with(p, operation, false, &none);
 }
 
 /* No rank has a request open. Each copy is either the owner's value or one that the program changed. */
@@ -432,7 +460,7 @@ static haul_status renew(haul__parts *p)
 haul_status haul__parts_begin(haul__parts *p)
 {
     uint64_t    changed = has_changed(p);
-    haul_status status = meet_with(p, BEGIN, &changed);
+    haul_status status = meet_with(p, BEGIN, true, &changed);
     haul__offer_close(p->offer);
     if (!status && changed)
         status = divide_all(p);

@@ -10,6 +10,7 @@
 #include "group/group.h"
 #include "host_access/dlpack.h"
 #include "memory/spill/elsewhere.h"
+#include "parallel/ahead.h"
 #include "parallel/parts.h"
 #include "support/ranks/ranks.h"
 
@@ -121,6 +122,34 @@ static void test_parallel_parts__the_memory_of_other_ranks_parameters_is_given_u
     }
     check(haul_memory_stats_get(haul_current_device(), &after));
     assert_int_equal(after.spilled, before.spilled);
+}
+
+static int64_t count_sent(void)
+{
+    int64_t bytes;
+    check(haul_stat_get("groups.sent_bytes", &bytes));
+    return bytes;
+}
+
+/* From the second step on, without fetching anything in vain. */
+static void test_parallel_parts__what_comes_next_is_fetched_ahead(void **state)
+{
+    (void)state;
+    enum { WARM = 2, MORE = 3 };
+    int64_t        sent[WARM + MORE];
+    const training t = make(group, 3);
+    for (int k = 0; k < WARM + MORE; k++) {
+        const int64_t before = count_sent();
+        const int64_t taken = haul__ahead_taken, dropped = haul__ahead_dropped;
+        step(&t, k);
+        check(haul_group_barrier(group));
+        sent[k] = count_sent() - before;
+        if (k < WARM)
+            continue;
+        assert_true(sent[k] == sent[1]);
+        assert_int_equal(haul__ahead_dropped, dropped);
+        assert_true(haul__ahead_taken - taken >= count_others(&t) - 1); /* all but the first */
+    }
 }
 
 /* Ranks evaluate differently often, without each other. */
@@ -347,6 +376,7 @@ int main(void)
         T(uses_outside_of_a_step_get_the_parameters),
         T(what_the_host_uses_stays_until_the_next_step),
         T(memory_of_dlpack_is_renewed_by_each_step),
+        T(what_comes_next_is_fetched_ahead),
         T(pinned_memory_is_renewed_by_each_step),
         T(changes_by_the_program_count_on_all_ranks),
         T(shared_parameters_have_the_bits_of_one_rank),
