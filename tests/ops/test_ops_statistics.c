@@ -46,6 +46,51 @@ static void medians(haul_device *device)
     haul_error_clear();
 }
 
+/* Medians of long lines are looked for without sorting them: the element and the index are those of a stable sort. */
+static void long_medians(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_I8};
+    enum { LINES = 3, LONG = 1801 };
+    double *v = calloc(LINES * LONG, sizeof *v);
+    assert_non_null(v);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (int spread = 3; spread < 2000; spread *= 400) {
+            const bool floats = haul_dtype_is_float(dtypes[d]);
+            for (int i = 0; i < LINES * LONG; i++)
+                v[i] = floats ? (i * 7919 % spread - spread / 2) / 8.0 : i * 7919 % spread % 100;
+            v[1] = v[4] = -0.0;
+            if (floats) /* the second line has NaN, and infinities */
+                v[LONG + 8] = v[LONG + 900] = NAN, v[LONG + 5] = -INFINITY, v[LONG] = INFINITY;
+            haul_tensor *x = of(device, dtypes[d], HAUL_SHAPE(LINES, LONG), v), *sorted, *order, *most, *at;
+            assert_succeeded(haul_sort(x, 1, false, &sorted, &order), "sort");
+            const int64_t middle = (LONG - 1) / 2;
+            for (int flipped = 0; flipped < 2; flipped++) {
+                haul_tensor *y = flipped ? haul_contiguous(haul_transpose(x, 0, 1)) : x;
+                for (int skips = 0; skips < 2; skips++) {
+                    choice *call = skips ? haul_nanmedian : haul_median;
+                    assert_succeeded(call(y, !flipped, false, &most, &at), "median");
+                    for (int line = 0; line < LINES; line++) {
+                        const bool    nan = floats && line == 1;
+                        const int64_t place = !nan ? middle : skips ? (LONG - 3) / 2 : LONG - 2;
+                        haul_tensor  *wanted = haul_select(haul_select(order, 0, line), 0, place);
+                        assert_int_equal(haul_item_i64(haul_select(at, 0, line)), haul_item_i64(wanted));
+                        const double m = haul_item(haul_cast(haul_select(most, 0, line), HAUL_F64));
+                        const double w =
+                            haul_item(haul_cast(haul_select(haul_select(sorted, 0, line), 0, place), HAUL_F64));
+                        assert_true(m == w || (isnan(m) && isnan(w)));
+                    }
+                }
+            }
+        }
+    free(v);
+}
+
+static void test_statistics__long_medians(void **state)
+{
+    (void)state;
+    on_devices(long_medians);
+}
+
 static void test_statistics__medians(void **state)
 {
     (void)state;
@@ -237,10 +282,15 @@ static void test_statistics__covariances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics__medians),          cmocka_unit_test(test_statistics__modes),
-        cmocka_unit_test(test_statistics__running_extremes), cmocka_unit_test(test_statistics__running_products),
-        cmocka_unit_test(test_statistics__differences),      cmocka_unit_test(test_statistics__quantiles),
-        cmocka_unit_test(test_statistics__sums_without_nan), cmocka_unit_test(test_statistics__covariances),
+        cmocka_unit_test(test_statistics__long_medians),
+        cmocka_unit_test(test_statistics__medians),
+        cmocka_unit_test(test_statistics__modes),
+        cmocka_unit_test(test_statistics__running_extremes),
+        cmocka_unit_test(test_statistics__running_products),
+        cmocka_unit_test(test_statistics__differences),
+        cmocka_unit_test(test_statistics__quantiles),
+        cmocka_unit_test(test_statistics__sums_without_nan),
+        cmocka_unit_test(test_statistics__covariances),
     };
     return cmocka_run_group_tests_name("ops_statistics", tests, NULL, NULL);
 }

@@ -23,6 +23,10 @@ haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *
 haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique);
 haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index);
 
+/* i64, in the shape of `places`: the index in each dense row of x, as long as divides x evenly among the places, of the
+ * element that a stable sort puts at its place, which is in the row. */
+haul_tensor *haul__nth(haul_tensor *x, haul_tensor *places);
+
 /* Applies an operation on x that returns values and indices, for a public function: on failure both are failed
  * tensors. */
 haul_status haul__apply_pair(const haul__operation *operation, const void *attributes, haul_tensor *x,

@@ -19,6 +19,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/index/sort_kernel.h"
+
 /* Up to so many elements of a row are put where their ranks say. */
 enum { SORT_FEW = 64 };
 
@@ -33,10 +35,8 @@ typedef struct sort_params {
 } sort_params;
 
 #ifdef HAUL_KERNEL
-/* NaN is the largest element; -0 and 0 are equal. An item is a key with the element's index. */
+/* An item is a key with the element's index. */
 #if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
-enum { SORT_DIGITS = 8 };
-typedef U64 sort_key;
 typedef struct sort_item {
     U64 key, index;
 } sort_item;
@@ -45,29 +45,11 @@ FUNC I64 sort_index(sort_item item) { return (I64)item.index; }
 FUNC sort_item sort_item_of(sort_key key, I64 index) { const sort_item item = {key, (U64)index}; return item; }
 FUNC I32 sort_less(sort_item a, sort_item b) { return a.key < b.key || (a.key == b.key && a.index < b.index); }
 #else
-enum { SORT_DIGITS = 4 };
-typedef U32 sort_key;
 typedef U64 sort_item;
 FUNC U32 sort_digit(sort_item item, int d) { return (U32)(item >> (32 + 8 * d)) & 255u; }
 FUNC I64 sort_index(sort_item item) { return (I64)(item & 0xffffffffu); }
 FUNC sort_item sort_item_of(sort_key key, I64 index) { return (U64)key << 32 | (U64)index; }
 FUNC I32 sort_less(sort_item a, sort_item b) { return a < b; }
-#endif
-
-/* Changes the highest bit, which is the sign of integers. */
-FUNC sort_key sort_sign_changed(sort_key key) { return key ^ (sort_key)1 << (8 * SORT_DIGITS - 1); }
-#if IS_FLOAT
-FUNC sort_key sort_key_of(A x)
-{
-#if defined(HAUL_KERNEL_DTYPE_f64)
-    const sort_key bits = x == 0 ? 0 : (sort_key)F64_BITS(x);
-#else
-    const sort_key bits = x == 0 ? 0 : (sort_key)F32_BITS(x);
-#endif
-    return x != x ? ~(sort_key)0 : bits >> (8 * SORT_DIGITS - 1) ? ~bits : sort_sign_changed(bits);
-}
-#else
-FUNC sort_key sort_key_of(A x) { return sort_sign_changed((sort_key)x); }
 #endif
 
 /* The rank of an element in its row is the number of those that precede it. Keys with a sign, as not all processors have

@@ -209,6 +209,27 @@ static haul_shape one_of(const haul_tensor *x, int axis)
     return shape;
 }
 
+/* So many elements of a line are sorted in less time than one is looked for. */
+enum { FEW = 1500 };
+
+/* The index, along the axis, of the element that sorting puts at `place` of its line. */
+static haul_tensor *index_at(const haul__call *c, haul_tensor *x, int axis, haul_tensor *place)
+{
+    if (c->device->strided || length_of(x, axis) <= FEW) /* GPUs share a row only when they sort it */
+        return haul_gather(haul_argsort(x, axis, false), axis, place);
+    const haul_shape one = one_of(x, axis);
+    int              order[HAUL_MAX_DIMS] = {0}, last = 0;
+    haul_shape       lines = {.ndim = x->shape.ndim};
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (d != axis)
+            order[last++] = d;
+    order[last] = axis;
+    for (int d = 0; d < last; d++)
+        lines.dims[d] = x->shape.dims[order[d]];
+    lines.dims[last] = 1;
+    return haul_view(haul__nth(haul_permute(x, order, last + 1), haul_view(haul_contiguous(place), lines)), one);
+}
+
 /* NaN is behind all others in the order: one of them is the median if there are any, or those before it have one. */
 static haul_status compose_median(haul__call *c, bool skips)
 {
@@ -217,7 +238,7 @@ static haul_status compose_median(haul__call *c, bool skips)
     if (begin(c, &a->axis))
         return haul_error_status();
     const int64_t n = length_of(x, a->axis);
-    haul_tensor  *order = haul_argsort(haul_detach(x), a->axis, false), *place;
+    haul_tensor  *place;
     if (haul_dtype_is_float(x->dtype)) {
         haul_tensor *nans = haul_sum(haul_isnan(x), HAUL_AXES(a->axis), .keepdim = true);
         if (skips) { /* (n - nans - 1) / 2, and 0 if all are NaN */
@@ -228,7 +249,7 @@ static haul_status compose_median(haul__call *c, bool skips)
     } else {
         place = haul_full(HAUL_I64, one_of(x, a->axis), (double)((n - 1) / 2));
     }
-    return give_at(c, a, haul_gather(order, a->axis, place));
+    return give_at(c, a, index_at(c, haul_detach(x), a->axis, place));
 }
 
 static haul_status compose_plain_median(haul__call *c)
