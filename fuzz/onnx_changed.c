@@ -16,7 +16,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
-enum { MODELS = 2 };
+enum { MODELS = 3 };
 
 static uint8_t *models[MODELS];
 static size_t   sizes[MODELS];
@@ -78,9 +78,38 @@ static message make_control(void)
     return model_of(&graph, 17);
 }
 
+/* The Scan of opset 8: sums of each example, as long as it is. */
+static message make_examples(void)
+{
+    const int64_t lengths[] = {3, 1};
+    message       graph = {0}, body = {0}, scan = node_of("Scan", "n s0 x", "s y");
+    put_node(&body, node_of("Add", "s part", "next"));
+    put_value(&body, 11, "s", FLOAT, NO_SIZES);
+    put_value(&body, 11, "part", FLOAT, NO_SIZES);
+    put_value(&body, 12, "next", FLOAT, NO_SIZES);
+    put_value(&body, 12, "next", FLOAT, NO_SIZES);
+    put_graph(&scan, "body", &body);
+    put_int(&scan, "num_scan_inputs", 1);
+    put_ints(&scan, "directions", 1, (const int64_t[]){1});
+    put_node(&graph, scan);
+    put_tensor(&graph, "n", INT64, SIZES(2), lengths, sizeof lengths);
+    put_tensor(&graph, "s0", FLOAT, SIZES(2), (const float[]){0, 1}, 8);
+    put_value(&graph, 11, "x", FLOAT, SIZES(2, 3));
+    put_value(&graph, 12, "y", FLOAT, SIZES(2, 3));
+    return model_of(&graph, 8);
+}
+
 static haul_tensor *input_of(int model)
 {
-    return model ? haul_zeros(HAUL_F32, HAUL_SHAPE(3)) : haul_zeros(HAUL_F32, HAUL_SHAPE(1, 1, 4, 4));
+    const haul_shape shapes[MODELS] = {HAUL_SHAPE(1, 1, 4, 4), HAUL_SHAPE(3), HAUL_SHAPE(2, 3)};
+    return haul_zeros(HAUL_F32, shapes[model]);
+}
+
+static void keep(int model, const message *m)
+{
+    if (!(models[model] = malloc(m->size)))
+        abort();
+    memcpy(models[model], m->bytes, sizes[model] = m->size);
 }
 
 static haul_status call(void *path_and_model)
@@ -113,14 +142,14 @@ static void begin(void)
     char          path[] = "/tmp/haul-fuzz-onnx-XXXXXX";
     const int     fd = mkstemp(path);
     haul_scope   *scope = haul_scope_push();
-    const message control = make_control();
+    const message control = make_control(), examples = make_examples();
     if (fd < 0 || haul_save_onnx(path, make_net(), input_of(0)) ||
         haul__file_read_all(path, "fuzz", ROOM / 2, 0, &models[0], &sizes[0]))
         fail();
     close(fd);
     unlink(path);
-    models[1] = malloc(control.size);
-    memcpy(models[1], control.bytes, sizes[1] = control.size);
+    keep(1, &control);
+    keep(2, &examples);
     for (int i = 0; i < MODELS; i++) { /* unchanged they work */
         char      wanted[] = "/tmp/haul-fuzz-onnx-XXXXXX";
         const int out = mkstemp(wanted);
