@@ -205,12 +205,13 @@ typedef struct HAUL__DESIGNATED haul_hook_options {
     /* before: called before forward, may replace inputs. after: called after forward with all results in args->y, may
      * replace them. Give at least one */
     haul_hook *before, *after;
-    void      *context; /* passed to the hooks */
+    void      *context;             /* passed to the hooks */
+    void (*destroy)(void *context); /* called when the hooks were removed, or the module was destroyed; may be NULL */
 } haul_hook_options;
 
 /* Add hooks to a module: haul_module_add_hook(net, .after = limit). Hooks are called in the order in which they were
  * added; children have hooks of their own. A hook that fails fails the call. Returns a positive number for
- * haul_module_remove_hook, 0 on failure. */
+ * haul_module_remove_hook, 0 on failure, after which .destroy is not called. */
 #define haul_module_add_hook(...) haul_module_add_hook_with(HAUL__OPTIONS(haul_hook_options, .module = __VA_ARGS__))
 HAUL_API int64_t haul_module_add_hook_with(const haul_hook_options *options);
 

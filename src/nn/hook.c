@@ -1,6 +1,7 @@
 /* Functions that are called before and after a module's forward. */
 #include "base/alloc.h"
 #include "core/error.h"
+#include "core/guest.h"
 #include "nn/module.h"
 
 int64_t haul_module_add_hook_with(const haul_hook_options *options)
@@ -22,7 +23,7 @@ int64_t haul_module_add_hook_with(const haul_hook_options *options)
         return 0;
     }
     m->hooks[m->hook_count++] =
-        (haul__module_hook){++m->hooks_added, options->before, options->after, options->context};
+        (haul__module_hook){++m->hooks_added, options->before, options->after, options->context, options->destroy};
     return m->hooks_added;
 }
 
@@ -37,8 +38,10 @@ haul_status haul_module_remove_hook(haul_module *module, int64_t id)
     if (i == module->hook_count)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "id", "the %s has no hook %lld", module->kind,
                           (long long)id);
+    const haul__module_hook removed = module->hooks[i];
     for (module->hook_count--; i < module->hook_count; i++)
         module->hooks[i] = module->hooks[i + 1];
+    haul__guest_free(removed.destroy, removed.context);
     return HAUL_OK;
 }
 

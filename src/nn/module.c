@@ -29,6 +29,8 @@ static void destroy(void *object)
     }
     for (size_t i = 0; i < m->name_count; i++)
         haul__free(m->names[i]);
+    for (size_t i = 0; i < m->hook_count; i++)
+        haul__guest_free(m->hooks[i].destroy, m->hooks[i].context);
     haul__guest_free(m->destroy_state, m->state);
     haul__map_free(&m->numbers);
     haul__free(m->tensors);

@@ -34,6 +34,7 @@ typedef struct haul__module_hook {
     int64_t    id;
     haul_hook *before, *after;
     void      *context;
+    void (*destroy)(void *context);
 } haul__module_hook;
 
 /* Runs forward: puts the results into args->y. */

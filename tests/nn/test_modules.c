@@ -257,6 +257,30 @@ static haul_status lose_result(haul_module *module, haul_args *args, void *conte
     return HAUL_OK;
 }
 
+static void count_end(void *context)
+{
+    ++*(int *)context;
+}
+
+/* The context of a hook ends once: with the hook, or with the module. */
+static void test_modules__hooks_end(void **state)
+{
+    (void)state;
+    int          removed = 0, destroyed = 0, refused = 0;
+    haul_scope  *inner = haul_scope_push();
+    haul_module *relu = haul_nn_relu();
+    int64_t      id = haul_module_add_hook(relu, .after = double_result, .context = &removed, .destroy = count_end);
+    assert_true(haul_module_add_hook(relu, .after = double_result, .context = &destroyed, .destroy = count_end) > id);
+    assert_int_equal(haul_module_add_hook(relu, .context = &refused, .destroy = count_end), 0);
+    haul_error_clear();
+    assert_int_equal(haul_module_remove_hook(relu, id), HAUL_OK);
+    assert_int_equal(removed, 1);
+    assert_non_null(haul_module_clone(relu)); /* without hooks */
+    assert_int_equal(destroyed, 0);
+    haul_scope_pop(inner);
+    assert_true(removed == 1 && destroyed == 1 && refused == 0);
+}
+
 static void test_modules__hooks_run_before_and_after(void **state)
 {
     int          calls = 0;
@@ -450,6 +474,7 @@ int main(void)
         TEST(a_call_has_a_mode_of_its_own),
         TEST(evaluation_leaves_running_statistics_alone),
         TEST(hooks_run_before_and_after),
+        TEST(hooks_end),
         TEST(children_are_listed_and_replaced),
         TEST(containers_hold_by_number_and_by_name),
         TEST(parameters_can_be_tied),
