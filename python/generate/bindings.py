@@ -13,7 +13,8 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "reference"))
 import model  # noqa: E402
 
 OBJECTS = ("module", "optimizer", "schedule", "average", "grad_scaler", "generator", "dataset", "transform", "loader",
-           "safetensors", "best_weights", "recording", "plan", "group", "parallel", "profile")
+           "safetensors", "best_weights", "recording", "plan", "group", "parallel", "profile",
+           "ledger")
 
 # Written by hand in the extension or in Python, or of no use there.
 LEFT_OUT = set("""
@@ -35,7 +36,8 @@ BORROWED = {"tensor_grad", "module_parameter", "module_buffer", "module_child", 
 
 # These change settings of the innermost scope, so they run in no scope of their own.
 UNSCOPED = {"set_device", "set_placement_policy", "set_grad_enabled", "set_matmul_precision", "set_generator",
-            "set_scope_threads", "budget", "plan_apply", "parallel_begin", "profile_begin"}
+            "set_scope_threads", "budget", "plan_apply", "parallel_begin", "profile_begin",
+            "ledger_begin"}
 
 # Of these a list of results has as many tensors as the count says.
 RESULT_LISTS = {"split": "parts", "chunk": "parts", "meshgrid": "grids", "jacobian": "results", "hvp": "results",

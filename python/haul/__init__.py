@@ -7,7 +7,7 @@ from contextlib import contextmanager as _contextmanager
 from . import _dtype, _haul, errors
 from ._functions import *  # noqa: F403
 from ._functions import arange as _arange, arange_i64, dtype_is_integer, backward as _backward, budget as _budget, current_device, set_device
-from ._functions import profile_begin, grad_enabled, load_weights, normal, save_weights, set_grad_enabled, set_num_threads, uniform
+from ._functions import ledger_begin, profile_begin, grad_enabled, load_weights, normal, save_weights, set_grad_enabled, set_num_threads, uniform
 from ._haul import (Array, Average, BestWeights, Dataset, Generator, GradScaler, Loader, Module, Optimizer, Plan, Recording,
                     Safetensors, Schedule, Transform, array, from_dlpack)
 from ._dtype import DType
@@ -145,6 +145,14 @@ def plan(step, module=None, devices=None):
     return _haul._plan_new(step, module, devices)
 
 
+def fit(step, module=None, device=None, memory_limit=0, host_limit=0, batch=0, most_batch=0, recompute=False, spill=False,
+        bf16=False, apply=False):
+    """The fastest way to train within a memory limit: a dictionary with "batch", "step_ms", "peak_bytes" and more, as
+    haul_fit_result of include/haul/fit.h has them. step(batch) makes a whole step with so many examples; it is called in dry
+    runs, which compute nothing. `recompute`, `spill` and `bf16` allow these techniques."""
+    return _haul._fit(step, module, device, (memory_limit, host_limit, batch, most_batch), recompute, spill, bf16, apply)
+
+
 class Parallel(_haul.Parallel):
     """Data parallel training of a module: parallel(net, pieces=8). include/haul/parallel.h explains it."""
 
@@ -198,6 +206,46 @@ def profile(folder=None, everywhere=False, no_places=False):
         recorded.end()
         if folder is not None:
             recorded.save(folder)
+
+
+_LEDGER_KEYS = {"from": 1, "to": 2, "operation": 4, "module": 8, "label": 16, "tensor": 32}
+
+
+class Ledger(_haul.Ledger):
+    """An account of what crossed the links between devices."""
+
+    def rows(self, *by):
+        """A dictionary for each row, those with the most bytes first. Rows that are equal in `by`, some of "from", "to",
+        "operation", "module", "label" and "tensor", are added; without it all of these count."""
+        unknown = [key for key in by if key not in _LEDGER_KEYS]
+        if unknown:
+            raise ValueError(f"rows: {unknown[0]!r} is none of {', '.join(_LEDGER_KEYS)}")
+        return _haul._ledger_rows(self, _builtins.sum(_LEDGER_KEYS[key] for key in {*by}))
+
+
+_haul._set_class("ledger", Ledger)
+
+
+@_contextmanager
+def ledger(everywhere=False, device_times=False, ranks=False):
+    """Count the copies of the `with` block: with haul.ledger() as l. l.rows("operation") can be read in it and afterwards."""
+    with _scope():
+        counted = ledger_begin(everywhere=everywhere, device_times=device_times, ranks=ranks)
+        yield counted
+        counted.end()
+
+
+@_contextmanager
+def events(*kinds):
+    """A list of what the library does in this thread in the `with` block, a dictionary for each event: with
+    haul.events("copy", "wait") as list. Kinds are operation, command, copy, wait, memory, call, label, work and collective;
+    default all. Times are nanoseconds; include/haul/events.h explains the members."""
+    list = []
+    number = _haul._events_begin(list, kinds)
+    try:
+        yield list
+    finally:
+        _haul._events_end(number)
 
 
 class custom:

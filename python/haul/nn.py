@@ -93,6 +93,16 @@ class Module(_haul.Module):
             raise TypeError(f"'{name}' is a {held} of the module, which cannot be removed: make a module without it")
         object.__delattr__(self, name)
 
+    def add_hook(self, before=None, after=None):
+        """Functions that calls of the module call: before(inputs) and after(inputs, result). `inputs` is a tuple, `result` an
+        Array or a tuple of several. What they return replaces the inputs or the results, unless it is None. Returns a number
+        for remove_hook."""
+        return _haul._module_add_hook(self, before, after)
+
+    def remove_hook(self, number):
+        """Remove the functions that add_hook numbered."""
+        _haul._module_remove_hook(self, number)
+
     def named_parameters(self):
         """[(name, Array)]."""
         return [(name, x) for name, x, is_buffer in _haul._tensors_of(self, "module") if not is_buffer]

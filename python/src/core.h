@@ -26,7 +26,8 @@
     X(PLAN, plan, "Plan")                                                                                              \
     X(GROUP, group, "Group")                                                                                           \
     X(PARALLEL, parallel, "Parallel")                                                                                  \
-    X(PROFILE, profile, "Profile")
+    X(PROFILE, profile, "Profile")                                                                                     \
+    X(LEDGER, ledger, "Ledger")
 
 typedef enum object_kind {
 #define X(NAME, name, class) KIND_##NAME,
@@ -142,7 +143,7 @@ Py_ssize_t haulpy_length(PyObject *self);
 
 /* The result of a function of the program as a tensor of the calling scope: a view, which ends with it. */
 haul_tensor       *haulpy_as_scoped(haul_tensor *x);
-extern PyMethodDef haulpy_program_functions[], haulpy_step_functions[], haulpy_hook_functions[],
-    haulpy_source_functions[];
+extern PyMethodDef haulpy_watch_functions[], haulpy_program_functions[], haulpy_step_functions[],
+    haulpy_hook_functions[], haulpy_source_functions[];
 
 #endif

@@ -1,4 +1,4 @@
-/* Steps that are functions of the program: recordings, plans, and the closures of optimizers. */
+/* Steps that are functions of the program: recordings, plans, what fits memory, and the closures of optimizers. */
 #include "core.h"
 
 static haul_status run_step(void *context)
@@ -72,6 +72,53 @@ static PyObject *plan_new(PyObject *unused, PyObject *args)
     Py_END_ALLOW_THREADS return haulpy_object(KIND_PLAN, plan, false);
 }
 
+/* A step of so many examples; the context is the function. */
+static haul_status run_fit_step(void *context, int64_t batch)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *value = PyObject_CallFunction(context, "L", (long long)batch);
+    haul_status      status = haulpy_ended(value != NULL, "step");
+    Py_XDECREF(value);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static PyObject *fit_result(const haul_fit_result *r)
+{
+    return Py_BuildValue(
+        "{sLsOsOsOsdsdsLsLsdsdsLssss}", "batch", (long long)r->batch, "recompute",
+        r->used & HAUL_FIT_RECOMPUTE ? Py_True : Py_False, "spill", r->used & HAUL_FIT_SPILL ? Py_True : Py_False,
+        "bf16", r->used & HAUL_FIT_BF16 ? Py_True : Py_False, "step_ms", r->step_ms, "bound_ms", r->bound_ms,
+        "peak_bytes", (long long)r->peak_bytes, "spilled_bytes", (long long)r->spilled_bytes, "spill_most_ms",
+        r->spill_most_ms, "unlimited_step_ms", r->unlimited_step_ms, "unlimited_peak_bytes",
+        (long long)r->unlimited_peak_bytes, "recomputed", r->recomputed, "words", r->words);
+}
+
+/* _fit(step, module or None, device or None, (memory_limit, host_limit, batch, most_batch), recompute, spill, bf16,
+ * apply) */
+static PyObject *fit(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject        *step, *module, *device;
+    long long        memory, host, batch, most;
+    int              recompute, spill, bf16, apply;
+    haul_fit_options o = {.module = NULL};
+    haul_fit_result  result;
+    haul_status      status;
+    if (!PyArg_ParseTuple(args, "OOO(LLLL)pppp", &step, &module, &device, &memory, &host, &batch, &most, &recompute,
+                          &spill, &bf16, &apply) ||
+        (module != Py_None && !(o.module = haulpy_handle(module, KIND_MODULE, "the module"))) ||
+        (device != Py_None && !(o.device = haulpy_as_device(device))))
+        return NULL;
+    o.memory_limit = memory, o.host_limit = host, o.batch = batch, o.most_batch = most, o.apply = apply != 0;
+    o.allow = (recompute ? HAUL_FIT_RECOMPUTE : 0) | (spill ? HAUL_FIT_SPILL : 0) | (bf16 ? HAUL_FIT_BF16 : 0);
+    haul_scope                    *scope = haulpy_enter();
+    Py_BEGIN_ALLOW_THREADS         status = haul_fit_with(run_fit_step, step, &result, &o);
+    Py_END_ALLOW_THREADS PyObject *made = status ? haulpy_raise() : fit_result(&result);
+    haulpy_leave(scope);
+    return made;
+}
+
 /* The loss, for the optimizer. */
 static haul_tensor *run_closure(void *context)
 {
@@ -103,7 +150,10 @@ static PyObject *step_closure(PyObject *unused, PyObject *args)
     return made;
 }
 
-PyMethodDef haulpy_step_functions[] = {
-    {"_recording_new", recording_new, METH_VARARGS, NULL}, {"_recording_run", recording_run, METH_O, NULL},
-    {"_recording_report", recording_report, METH_O, NULL}, {"_plan_new", plan_new, METH_VARARGS, NULL},
-    {"_step_closure", step_closure, METH_VARARGS, NULL},   {NULL, NULL, 0, NULL}};
+PyMethodDef haulpy_step_functions[] = {{"_recording_new", recording_new, METH_VARARGS, NULL},
+                                       {"_recording_run", recording_run, METH_O, NULL},
+                                       {"_recording_report", recording_report, METH_O, NULL},
+                                       {"_plan_new", plan_new, METH_VARARGS, NULL},
+                                       {"_step_closure", step_closure, METH_VARARGS, NULL},
+                                       {"_fit", fit, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};

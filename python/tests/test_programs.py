@@ -142,6 +142,125 @@ class Checkpoint(unittest.TestCase):
         self.assertIsNone(weak())
 
 
+class ModuleHooks(unittest.TestCase):
+    def test_replace(self):
+        relu, seen = haul.nn.relu(), []
+        first = relu.add_hook(before=lambda inputs: -inputs[0])
+        second = relu.add_hook(after=lambda inputs, result: seen.append((inputs[0].tolist(), result.tolist())))
+        third = relu.add_hook(after=lambda inputs, result: (result * 2,))
+        self.assertEqual(relu(haul.array([-1.0, 3.0])).tolist(), [2, 0])
+        self.assertEqual(seen, [([1, -3], [1, 0])])
+        for number in (first, second, third):
+            relu.remove_hook(number)
+        self.assertEqual(relu(haul.array([-1.0, 3.0])).tolist(), [0, 3])
+        with self.assertRaises(ValueError):
+            relu.remove_hook(first)
+
+    def test_several_results_and_gradients(self):
+        layer = haul.nn.lstm(2, 3)
+        layer.add_hook(after=lambda inputs, results: (results[0] * 2, None, results[2]))
+        y = layer(haul.full((1, 1, 2), 1.0))
+        self.assertEqual(len(y), 3)
+        y[0].sum().backward()
+        self.assertIsNotNone(layer.parameters()[0].grad)
+
+    def test_errors(self):
+        relu = haul.nn.relu()
+        for bad in (lambda: relu.add_hook(), lambda: relu.add_hook(3)):
+            with self.assertRaises((TypeError, ValueError)):
+                bad()
+        for hook, error in ((lambda x, y: 1 / 0, ZeroDivisionError), (lambda x, y: "result", TypeError),
+                            (lambda x, y: (y, y), TypeError)):
+            number = relu.add_hook(after=hook)
+            with self.assertRaises(error):
+                relu(haul.ones(2))
+            relu.remove_hook(number)
+
+    def test_functions_end_with_the_module(self):
+        class Hook:
+            def __call__(self, inputs, result):
+                return None
+
+        hook, relu = Hook(), haul.nn.relu()
+        weak = weakref.ref(hook)
+        number = relu.add_hook(after=hook)
+        relu.remove_hook(number)
+        relu.add_hook(after=hook)
+        del hook
+        self.assertIsNotNone(weak())
+        del relu
+        self.assertIsNone(weak())
+
+
+class Ledgers(unittest.TestCase):
+    def test_rows(self):
+        device = next((name for name in haul.devices() if name.startswith("opencl")), None)
+        if not device:
+            self.skipTest("no second device")
+        x = haul.ones(8)
+        with haul.ledger() as ledger:
+            x.to(device).to("cpu")
+        x.to(device)
+        rows = ledger.rows("from", "to")
+        self.assertEqual(sorted((r["from"], r["to"], r["count"], r["bytes"]) for r in rows),
+                         sorted([("cpu", device, 1, 32), (device, "cpu", 1, 32)]))
+        self.assertEqual({r["operation"] for r in ledger.rows()}, {"haul_to"})
+        with self.assertRaises(ValueError):
+            ledger.rows("place")
+
+    def test_without_copies(self):
+        with haul.ledger() as ledger:
+            haul.ones(3) + 1
+        self.assertEqual(ledger.rows(), [])
+
+
+class Events(unittest.TestCase):
+    def test_events(self):
+        relu = haul.nn.relu()
+        with haul.events("operation", "call") as events:
+            relu(haul.ones(2))
+        haul.ones(2)
+        self.assertEqual([e["operation"] for e in events if e["kind"] == "operation begun"], ["haul_ones", "haul_relu"])
+        self.assertTrue(all(e["time"] > 0 and e["device"] in (None, "cpu") for e in events))
+        self.assertGreater(len(events), 4)
+        with haul.events() as all_kinds:
+            haul.ones(2)
+        self.assertTrue(any(e["kind"].startswith("memory") for e in all_kinds))
+
+    def test_errors(self):
+        with self.assertRaisesRegex(ValueError, '"copies" is none of'):
+            with haul.events("copies"):
+                pass
+        with self.assertRaises(TypeError):
+            with haul.events(3):
+                pass
+        with self.assertRaises(KeyError):
+            with haul.events("operation") as events:
+                raise KeyError
+        haul.ones(1)
+        self.assertEqual(events, [])
+
+
+class Fit(unittest.TestCase):
+    def test_fit(self):
+        net = haul.nn.sequential(haul.nn.linear(8, 64, relu=True), haul.nn.linear(64, 2))
+        optimizer = haul.optim.sgd(net, 0.1)
+
+        def step(batch):
+            net(haul.zeros((batch, 8))).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        few = haul.fit(step, net, batch=4)
+        many = haul.fit(step, net, most_batch=64)
+        self.assertEqual((few["batch"], few["recompute"]), (4, False))
+        self.assertTrue(4 <= many["batch"] <= 64 and 0 < few["peak_bytes"] <= many["peak_bytes"])
+        with self.assertRaises(haul.errors.OutOfMemoryError):
+            haul.fit(step, net, batch=4, memory_limit=100)
+        with self.assertRaises(ZeroDivisionError):
+            haul.fit(lambda batch: 1 / 0, batch=4)
+
+
 class Custom(unittest.TestCase):
     def test_gradient(self):
         def gradient(gradients, operands, results):
