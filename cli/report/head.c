@@ -377,6 +377,7 @@ void page_compare(page *p)
     html_put(h, "<p>Each line of the results is a run, in the order of the command.</p>");
     page_body(p);
     write_differences(h, p);
+    write_commands(h, p);
     page_table(h, "Results of the runs", "Run|Device|Epochs|#Loss|#Accuracy|On|#Step|#Examples/s|#Peak memory|#Time");
     for (int i = 0; i < p->run_count; i++) {
         const page_run *run = &p->runs[i];
@@ -396,6 +397,5 @@ void page_compare(page *p)
         html_put(h, "</tr>\n");
     }
     page_table_end(h);
-    write_commands(h, p);
     page_end(p);
 }

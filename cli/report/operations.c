@@ -8,6 +8,9 @@
 
 enum { LISTED = 12, MOST = 300 };
 
+/* The share of a step from which an operation leads the section: after cold steps, compilation can have nearly all. */
+static const double LEAST_LEAD = 0.0005;
+
 static double positive(double value)
 {
     return value > 0 ? value : 0;
@@ -270,7 +273,7 @@ static const cJSON *first_by_share(const cJSON *list)
 static void write_lead(html *h, const cJSON *profile, const cJSON *list)
 {
     const cJSON *first = first_by_share(list), *peak;
-    if (first) {
+    if (first && number_of(first, "share") >= LEAST_LEAD) {
         html_put(h, "<p>");
         html_name(h, document_text(first, "name"));
         html_add(h, " takes the most time: %s.</p>", say_share(number_of(first, "share")));

@@ -85,8 +85,8 @@ static bool save(const char *path, const html *h)
 static void write_sections(page *p)
 {
     page_head(p);
-    page_curves(p);
     page_compare(p);
+    page_curves(p);
     page_step(p);
     page_audit(p);
     page_operations(p);

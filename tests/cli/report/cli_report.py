@@ -417,10 +417,20 @@ def missing_files():
     haul("report", "program")
     page = read("program/report.html")
     check("the profile of a program", page.sections() == ["step", "audit", "operations", "memory"], f"{page.sections()}")
+    with open("program/profile.json") as file:
+        profile = json.load(file)
+    for operation in profile["operations"]:
+        operation["share"] = 0.0001
+    with open("program/profile.json", "w") as file:
+        json.dump(profile, file)
+    haul("report", "program")
+    text = read("program/report.html").find("section", id="operations")[0]["text"]
+    check("no operation leads where all took no time", "takes the most time" not in text and "Host time" in text, text)
     haul("report", "cl", "bare", "--output", "two.html")
     page = read("two.html")
     said = " ".join(c["text"] for c in page.find("caption"))
-    check("differing options come first", "Options in which the runs differ" in said, said)
+    check("differing options come first", said.startswith("Options in which the runs differ"), said)
+    check("before the curves", page.sections()[:2] == ["runs", "learning"], f"{page.sections()}")
     check("commands that repeat runs", any("haul train --config cl/config.json --run NEW" in c["text"] for c in page.find("code")))
     check("points have values", any(", epoch 2: " in t["text"] for t in page.find("title")), f"{page.find('title')[:3]}")
     os.mkdir("empty")
