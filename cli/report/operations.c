@@ -8,8 +8,8 @@
 
 enum { LISTED = 12, MOST = 300 };
 
-/* The share of a step from which an operation leads the section: after cold steps, compilation can have nearly all. */
-static const double LEAST_LEAD = 0.0005;
+/* The share of a step from which an operation leads the section: in cold steps, compilation has nearly all. */
+static const double LEAST_LEAD = 0.01;
 
 static double positive(double value)
 {
