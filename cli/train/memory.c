@@ -160,6 +160,17 @@ static const char *tier_help(const train_options *o)
                          : "name a --spill-folder on a disk with more room";
 }
 
+/* "haul_conv2d in conv1 needs 20.1 MiB by itself" */
+static const char *over_text(const haul__fit_spill *s, char *out, size_t room)
+{
+    if (s->over)
+        snprintf(out, room, "%s%s%s needs %s by itself", s->over_operation, *s->over_module ? " in " : "",
+                 s->over_module, size_of(s->over).text);
+    else
+        snprintf(out, room, "one of its operations needs more by itself");
+    return out;
+}
+
 static void tell_spill(trainer *t, int64_t limit)
 {
     haul__spill_cost       c;
@@ -172,7 +183,7 @@ static void tell_spill(trainer *t, int64_t limit)
             t->options->spill_folder ? " and the file" : "", t->options->spill_folder ? "have" : "has",
             size_of(now->missing).text, haul_device_name(t->device), tier_help(t->options));
     else if (t->options->spill && !trainer_is_within_limit(t) && !now->fits)
-        complain_more("--spill on does not suffice: one of its operations needs more than the limit by itself.");
+        complain_more("--spill on does not suffice: %s.", over_text(now, text, sizeof text));
     if (t->options->spill || !planner_spill_cost(t->planner, limit, &c))
         return;
     if (c.spill.fits && !c.spill.bytes)
@@ -182,8 +193,8 @@ static void tell_spill(trainer *t, int64_t limit)
         complain_more("With --spill on, tensors that do not fit go to host memory: %s (estimates).",
                       spill_cost_text(text, sizeof text, &c));
     else
-        complain_more(
-            "With --spill on, a step does not fit either, by the estimate: one of its operations needs more.");
+        complain_more("With --spill on, a step does not fit either, by the estimate: %s.",
+                      over_text(&c.spill, text, sizeof text));
 }
 
 /* The command that looks for ways to fit, for the training with all its options. A run that goes on keeps the sums of
@@ -206,6 +217,14 @@ static void tell_plan(const trainer *t, int64_t bound)
                       given);
     }
     free(given);
+}
+
+/* What asked for memory, while the error stands. */
+static void tell_operation(void)
+{
+    haul_memory_report r;
+    if (!haul_memory_report_get(&r) && *r.operation)
+        complain_more("%s%s%s asked for it.", r.operation, *r.module ? " in " : "", r.module);
 }
 
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
@@ -237,12 +256,22 @@ static void log_failure(trainer *t)
                                                     .failure = is_known ? &failure : NULL});
 }
 
+/* The bytes that the device has for the training, as far as they are known without a limit. */
+static int64_t found_room(const trainer *t, bool exhausted)
+{
+    haul_memory_report r;
+    const int64_t      peak = trainer_peak_bytes(t);
+    const bool         is_known = exhausted && !haul_memory_report_get(&r) && r.device == t->device && r.room >= 0;
+    return is_known && r.allocated + r.room > peak ? r.allocated + r.room : peak;
+}
+
 int trainer_tell_memory(trainer *t, bool exhausted)
 {
     const haul__fit_result *d = &t->expected;
-    const int64_t           bound = d->limit ? d->limit : trainer_peak_bytes(t);
+    const int64_t           bound = d->limit ? d->limit : found_room(t, exhausted);
     /* What memory held at the failure is known as long as its error stands. */
     if (exhausted) {
+        tell_operation();
         log_failure(t);
         trainer_save_account(t);
     }

@@ -65,6 +65,10 @@ typedef struct haul_estimate_device {
     /* by the tiers of haul_memory_set_spill_tiers: bytes of spilled_bytes that would go to the file; the most that
      * would be in host memory and in the file; and the most for which neither has room, nor the disk now */
     int64_t spilled_to_file_bytes, spill_host_peak_bytes, spill_file_peak_bytes, spill_missing_bytes;
+    /* If the limit does not suffice although all that can leave the device does: the operation that needs most, and the
+     * path of its module as in haul_estimate_operation; else "" */
+    char    over_operation[48], over_module[80];
+    int64_t over_bytes;   /* bytes in use at that moment; else 0 */
     bool    fits;         /* there is a limit and spilling, and they and the tiers suffice */
     int     origin_count; /* the number of `origins` */
     /* memory in use at the peak, largest first, without memory from before the outermost haul_estimate */

@@ -20,6 +20,9 @@ typedef struct haul__fit_spill {
     int64_t to_file;              /* of `bytes`: to the file */
     int64_t host_peak, file_peak; /* the most bytes that are in host memory, and in the file */
     int64_t missing;              /* the most for which neither has room */
+    int64_t over;                 /* the most that one operation needs, above the limit; 0: none does */
+    char    over_operation[48];   /* "haul_conv2d" */
+    char    over_module[80];      /* "layer1.0.conv1"; "" outside of modules and in gradients */
 } haul__fit_spill;
 
 typedef struct haul__fit_request {

@@ -1,5 +1,7 @@
 #include "plan/spill_cost.h"
 
+#include <string.h>
+
 #include "base/numbers.h"
 #include "memory/settings.h"
 #include "memory/spill/spill.h"
@@ -61,6 +63,11 @@ static void count_tiers(haul__fit_spill *spill, const haul_estimate_device *d)
     spill->host_peak = larger(spill->host_peak, d ? d->spill_host_peak_bytes : 0);
     spill->file_peak = larger(spill->file_peak, d ? d->spill_file_peak_bytes : 0);
     spill->missing = larger(spill->missing, d ? d->spill_missing_bytes : 0);
+    if (d && d->over_bytes > spill->over) {
+        spill->over = d->over_bytes;
+        memcpy(spill->over_operation, d->over_operation, sizeof spill->over_operation);
+        memcpy(spill->over_module, d->over_module, sizeof spill->over_module);
+    }
 }
 
 /* Within the limit a step moves nothing. */

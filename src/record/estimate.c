@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/plain.h"
 #include "core/guest.h"
 #include "record/account.h"
 #include "record/dry_function.h"
@@ -66,6 +67,17 @@ static void fill_operations(haul_estimate_result *out, const haul__program *p, s
     }
 }
 
+/* What a device needs more for than its limit has. */
+static void fill_over(haul_estimate_device *out, const haul__program *p, const haul__spill_plan *spill)
+{
+    const haul__program_store  *store = &p->stores[spill->over_store];
+    const haul__program_call   *call = spill->over_call < 0 ? NULL : &p->calls[spill->over_call];
+    const haul__program_module *module = call ? &call->module : &store->module;
+    out->over_bytes = spill->over;
+    haul__snprintf(out->over_operation, sizeof out->over_operation, "%s", call ? call->name : store->origin);
+    haul__snprintf(out->over_module, sizeof out->over_module, "%s", module->of_gradient ? "" : module->path);
+}
+
 static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d, int slot, const start *p)
 {
     const haul__dry_base *base = &d->bases[slot], *pinned = &d->pinned[slot];
@@ -85,6 +97,8 @@ static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d
                                   .spill_file_peak_bytes = spill.file_peak,
                                   .spill_missing_bytes = spill.missing,
                                   .fits = base->limit > 0 && !spill.over && !spill.missing};
+    if (!status && spill.over)
+        fill_over(out, &d->program, &spill);
     if (!status)
         out->origins = haul__account_origins(d, device, plain.peak_at, &out->origin_count);
     return status || out->origins ? status : haul_error_status();

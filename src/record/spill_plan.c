@@ -31,6 +31,7 @@ typedef struct plan {
     uint64_t             clock;
     uint64_t             now, end; /* positions in a followed step; 0: there is none */
     bool                 is_full;  /* there was no room for a store that would return ahead of this call */
+    int                  call;     /* that is under way; -1: none */
     haul__spill_plan     done;
 } plan;
 
@@ -121,7 +122,11 @@ static void enter(plan *p, int store)
     if (p->present + block > p->limit)
         make_room(p, smaller(block, p->present + block - p->limit));
     p->present += block;
-    p->done.over = p->done.over || p->present > p->limit;
+    if (p->present > larger(p->limit, p->done.over)) {
+        p->done.over = p->present;
+        p->done.over_store = store;
+        p->done.over_call = p->call;
+    }
 }
 
 static void come_back(plan *p, int store)
@@ -136,6 +141,7 @@ static void come_back(plan *p, int store)
 static void allocate(plan *p, int store)
 {
     p->clock++;
+    p->call = p->log->stores[store].born_in;
     enter(p, store);
     p->movables[store].live = true;
     p->movables[store].next = p->now;
@@ -154,6 +160,7 @@ static void submit(plan *p, const haul__program_command *c)
 {
     const int *uses = p->log->uses + c->use;
     p->clock++;
+    p->call = c->call;
     for (int i = 0; i < c->use_count; i++)
         if (is_movable(p, uses[i]))
             p->movables[uses[i]].last = p->clock;
@@ -205,8 +212,7 @@ static haul__spill_plan follow(plan *p, size_t from, size_t command)
         const haul__program_foresight *foresight = f < log->foresight_count ? &log->foresights[f] : NULL;
         if (i == from && c == command) {
             before = p->done;
-            p->done.over = false;
-            p->done.host_peak = p->done.file_peak = p->done.missing = 0;
+            p->done.over = p->done.host_peak = p->done.file_peak = p->done.missing = 0;
         }
         if (foresight && foresight->moment <= i && foresight->after <= c)
             foresee(p, &log->foresights[f++]);

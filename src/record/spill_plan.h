@@ -10,7 +10,9 @@ typedef struct haul__spill_plan {
     int64_t to_file;              /* of `spilled`: to the file, not to host memory */
     int64_t host_peak, file_peak; /* the most that would be in host memory and in the file */
     int64_t missing;              /* the most that neither has room for */
-    bool    over;                 /* the limit would be exceeded, because nothing else can be moved */
+    int64_t over;                 /* the most in use where the limit is exceeded, because nothing else can be moved */
+    int     over_store;           /* that needed memory then */
+    int     over_call;            /* for this call; -1: for none */
 } haul__spill_plan;
 
 /* Follows the log to its end; the result is what happens after its first `from` changes and `command` commands.

@@ -144,11 +144,23 @@ static void test_spill_planned__an_estimate_says_what_is_moved(void **state)
                 const haul_estimate_device e = estimate(devices[d], limit, records);
                 train(devices[d], limit, records, &run);
                 assert_true(e.fits && e.spilled_bytes > 0);
-                assert_int_equal(e.spill_missing_bytes, 0);
+                assert_true(e.spill_missing_bytes == 0 && e.over_bytes == 0 && !*e.over_operation);
                 if (records || is_repeatable(devices[d]))
                     assert_int_equal(e.spilled_bytes, run.all);
             }
     }
+}
+
+/* Where a limit is too small for one operation, an estimate names it. */
+static void test_spill_planned__an_estimate_names_what_does_not_fit(void **state)
+{
+    (void)state;
+    for (int d = 1; d < device_count; d++)
+        for (int records = 0; records < 2; records++) {
+            const haul_estimate_device e = estimate(devices[d], 4096, records);
+            assert_true(!e.fits && e.over_bytes > 4096 && e.over_bytes <= e.peak_bytes);
+            assert_string_equal(e.over_operation, "haul_linear");
+        }
 }
 
 static void set_tiers(haul_device *device, int64_t host, const char *folder, int64_t file)
@@ -224,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLANNED_TEST(test_spill_planned__moves_less_with_the_same_bits),
         PLANNED_TEST(test_spill_planned__an_estimate_says_what_is_moved),
+        PLANNED_TEST(test_spill_planned__an_estimate_names_what_does_not_fit),
         PLANNED_TEST(test_spill_planned__an_estimate_knows_the_tiers),
         PLANNED_TEST(test_spill_planned__a_dry_run_moves_nothing),
     };

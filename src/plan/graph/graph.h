@@ -102,7 +102,8 @@ typedef struct haul__place_graph {
     size_t                 operation_count, tensor_count, use_count, user_count, group_count;
     size_t                 operation_room, tensor_room, time_room, use_room, user_room, parent_room;
     int64_t                limit[HAUL__PLACE_DEVICES]; /* bytes; 0: none */
-    int64_t                most;                       /* no placement costs more, with haul__place_finish */
+    const char *names[HAUL__PLACE_DEVICES]; /* of the devices, the caller's, for messages; NULL: only their numbers */
+    int64_t     most;                       /* no placement costs more, with haul__place_finish */
 } haul__place_graph;
 
 /* These return the index, or -1 with the error recorded. Operations are added in an order in which they can run. A

@@ -1,11 +1,12 @@
 #include "plan/graph/place.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/list.h"
+#include "base/text/plain.h"
 #include "core/error.h"
+#include "memory/report/origins.h"
 #include "plan/graph/many.h"
 #include "plan/graph/search.h"
 
@@ -111,23 +112,38 @@ static haul_status take_pairs(const haul__place_graph *g, haul__placement *best,
     return status;
 }
 
-/* "100 and 200" */
-static const char *limits_of(const haul__place_graph *g, char *out, size_t size)
+static const char *name_of(const haul__place_graph *g, int device, char number[24])
+{
+    haul__snprintf(number, 24, "device %d", device);
+    return g->names[device] ? g->names[device] : number;
+}
+
+/* "9.8 KiB on cpu and 2.0 MiB on cuda:0": the limits, or what everything on the device needs. */
+static const char *bytes_of(const haul__place_graph *g, bool needs, char *out, size_t size)
 {
     size_t used = 0;
-    for (int d = 0; d < g->device_count && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, "%s%lld", haul__list_separator(d, g->device_count, " and "),
-                                 (long long)g->limit[d]);
+    char   text[48], name[24];
+    *out = '\0';
+    for (int d = 0; d < g->device_count && used < size; d++) {
+        haul__placement single = {.device = NULL};
+        if (needs && haul__place_single(g, d, &single))
+            return "";
+        haul__size_text(needs ? single.peaks[d].bytes : g->limit[d], text, sizeof text);
+        haul__placement_free(&single);
+        used += (size_t)haul__snprintf(out + used, size - used, "%s%s on %s",
+                                       haul__list_separator(d, g->device_count, " and "),
+                                       needs || g->limit[d] ? text : "any memory", name_of(g, d, name));
+    }
     return out;
 }
 
 static haul_status nothing_fits(const haul__place_graph *g, const haul__place_proof *proof)
 {
-    char limits[HAUL__PLACE_DEVICES * 24];
+    char limits[HAUL__PLACE_DEVICES * 80], needs[HAUL__PLACE_DEVICES * 80];
     return haul__fail(HAUL_OUT_OF_MEMORY, "haul plan", "memory-limit",
-                      proof->bound > g->most ? "no placement fits the limits of %s bytes (0: none); that is proven"
-                                             : "no placement was found that fits the limits of %s bytes (0: none)",
-                      limits_of(g, limits, sizeof limits));
+                      proof->bound > g->most ? "no placement fits in %s; that is proven; alone they need %s"
+                                             : "no placement was found that fits in %s; alone they need %s",
+                      bytes_of(g, false, limits, sizeof limits), bytes_of(g, true, needs, sizeof needs));
 }
 
 /* Without limits. */

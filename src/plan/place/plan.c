@@ -113,7 +113,10 @@ haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, ha
                                       .held = program == &p->program ? r->held : NULL,
                                       .ahead = r->ahead};
     memcpy(step.devices, r->devices, sizeof step.devices);
-    return haul__place_graph_of(&step, out);
+    const haul_status status = haul__place_graph_of(&step, out);
+    for (int d = 0; d < r->device_count && !status; d++)
+        out->names[d] = r->names[d];
+    return status;
 }
 
 /* Limits: those that were given, or the memory of the devices. */

@@ -237,6 +237,7 @@ def run_out():
     report = failure["report"]
     check("what was requested", report["module"] and f"requested {report['requested'] / 2**20:.1f} MiB" in told,
           f"{report} {told}")
+    check("the operation", f"\n  {report['operation']} in {report['module']} asked for it." in told, told)
     train(0, "--run", "out", "--resume", "--epochs", "2")
     check("it went on", weights != open("out/weights.safetensors", "rb").read())
     check("the event is gone", '"out_of_memory"' not in open("out/log.jsonl").read())
