@@ -27,7 +27,7 @@ static const char *kind_name(haul_store_kind kind)
 
 /* ---- tables ---- */
 
-enum { MOST_COLUMNS = 9, GAP = 2, TEXT = 160 };
+enum { MOST_COLUMNS = 10, GAP = 2, TEXT = 160 };
 
 /* Columns that a narrow terminal has no room for are left out, those with the highest rank first. */
 typedef struct column {
@@ -137,7 +137,15 @@ static const haul_program_value *subject_of(const haul_program *p, const haul_pr
     return o->operand_count && p->values[o->value].store >= 0 ? &p->values[o->value] : NULL;
 }
 
-enum { NUMBER, OPERATION, MODULE, SECTION, RESULT, READS, WRITES, ARITHMETIC, FUSED };
+enum { NUMBER, OPERATION, MODULE, SECTION, RESULT, READS, WRITES, ARITHMETIC, FUSED, CODE };
+
+/* The first operation of those that are computed at once, or "no" where there is a reason why not. */
+static void show_first(int64_t first, const char *why_not, char *out, size_t size)
+{
+    snprintf(out, size, *why_not ? "no" : "");
+    if (first >= 0)
+        snprintf(out, size, "%" PRId64, first);
+}
 
 static void operation_cell(const haul_program *p, int64_t row, int c, char *out, size_t size)
 {
@@ -152,10 +160,8 @@ static void operation_cell(const haul_program *p, int64_t row, int c, char *out,
     case READS: list_stores(p, o->value, o->operand_count, out, size); break;
     case WRITES: list_stores(p, o->value + o->operand_count, o->result_count, out, size); break;
     case ARITHMETIC: snprintf(out, size, "%s", o->flops > 0 ? text_flops(o->flops) : ""); break;
-    default:
-        snprintf(out, size, *o->unfused ? "no" : "");
-        if (o->fused >= 0)
-            snprintf(out, size, "%" PRId64, o->fused);
+    case FUSED: show_first(o->fused, o->unfused, out, size); break;
+    default: show_first(o->assembled, o->unassembled, out, size);
     }
 }
 
@@ -163,7 +169,8 @@ static void print_operations(const haul_program *p)
 {
     column columns[] = {{"#", true, 0, 0},        {"operation", false, 0, 0}, {"module", false, 4, 0},
                         {"section", false, 5, 0}, {"result", false, 1, 0},    {"reads", false, 2, 0},
-                        {"writes", false, 3, 0},  {"arithmetic", true, 6, 0}, {"fused", true, 7, 0}};
+                        {"writes", false, 3, 0},  {"arithmetic", true, 6, 0}, {"fused", true, 7, 0},
+                        {"code", true, 8, 0}};
     print_table(&(table){columns, sizeof columns / sizeof *columns, p->operation_count, operation_cell}, p);
 }
 
@@ -221,12 +228,40 @@ static void print_memory(const haul_program *p, const haul_device *device)
     print_wrapped(text, 8, 8);
 }
 
-/* How many operations have this reason why they are not fused; 0 if an operation before `at` has it, too. */
-static int64_t count_reason(const haul_program *p, int64_t at)
+/* What operations of a program have: the first of those that are computed at once with one, -1 for none, and why not.
+ */
+typedef struct first_of {
+    const char *title, *things;
+    int64_t (*first)(const haul_program_operation *o);
+    const char *(*why_not)(const haul_program_operation *o);
+} first_of;
+
+static int64_t fused(const haul_program_operation *o)
+{
+    return o->fused;
+}
+
+static const char *unfused(const haul_program_operation *o)
+{
+    return o->unfused;
+}
+
+static int64_t assembled(const haul_program_operation *o)
+{
+    return o->assembled;
+}
+
+static const char *unassembled(const haul_program_operation *o)
+{
+    return o->unassembled;
+}
+
+/* How many operations have this reason; 0 if an operation before `at` has it, too. */
+static int64_t count_reason(const haul_program *p, const first_of *x, int64_t at)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const bool same = !strcmp(p->operations[i].unfused, p->operations[at].unfused);
+        const bool same = !strcmp(x->why_not(&p->operations[i]), x->why_not(&p->operations[at]));
         if (same && i < at)
             return 0;
         count += same;
@@ -235,25 +270,36 @@ static int64_t count_reason(const haul_program *p, int64_t at)
 }
 
 /* "12 operations in 5 commands; 3 alone: the operation before it is not pointwise". */
-static void print_fusion(const haul_program *p)
+static void print_firsts(const haul_program *p, const first_of *x, const char *without)
 {
     char    text[1000];
     int64_t parts = 0, chains = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        parts += p->operations[i].fused >= 0;
-        chains += p->operations[i].fused == i;
+        parts += x->first(&p->operations[i]) >= 0;
+        chains += x->first(&p->operations[i]) == i;
     }
     int length = snprintf(text, sizeof text, "%s operations in ", text_count(parts));
-    length += snprintf(text + length, sizeof text - (size_t)length, "%s %s", text_count(chains),
-                       chains == 1 ? "command" : "commands");
+    length += snprintf(text + length, sizeof text - (size_t)length, "%s %s%s", text_count(chains), x->things,
+                       chains == 1 ? "" : "s");
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const int64_t count = *p->operations[i].unfused ? count_reason(p, i) : 0;
+        const char   *why = x->why_not(&p->operations[i]);
+        const int64_t count = *why ? count_reason(p, x, i) : 0;
         if (count && (size_t)length < sizeof text)
-            length += snprintf(text + length, sizeof text - (size_t)length, "; %s alone: %s", text_count(count),
-                               p->operations[i].unfused);
+            length +=
+                snprintf(text + length, sizeof text - (size_t)length, "; %s %s: %s", text_count(count), without, why);
     }
-    printf("fusion  ");
+    printf("%-8s", x->title);
     print_wrapped(text, 8, 8);
+}
+
+static void print_fusion(const haul_program *p)
+{
+    bool any = false;
+    for (int64_t i = 0; i < p->operation_count; i++)
+        any = any || assembled(&p->operations[i]) >= 0 || *unassembled(&p->operations[i]);
+    print_firsts(p, &(first_of){"fusion", "command", fused, unfused}, "alone");
+    if (any)
+        print_firsts(p, &(first_of){"code", "loop", assembled, unassembled}, "without");
 }
 
 bool show_program(const haul_program *p, const program_title *title, bool memory)
@@ -296,6 +342,8 @@ static cJSON *operation_json(const haul_program *p, const haul_program_operation
     json_number(object, "flops", o->flops);
     json_whole(object, "fused", o->fused);
     json_text(object, "unfused", o->unfused);
+    json_whole(object, "assembled", o->assembled);
+    json_text(object, "unassembled", o->unassembled);
     json_stores(object, "operands", p, o->value, o->operand_count);
     json_stores(object, "results", p, o->value + o->operand_count, o->result_count);
     return object;

@@ -80,6 +80,9 @@ typedef struct haul_program_operation {
     int64_t      fused;                       /* the first operation of the fused command that computes it in a followed
                                                * step; -1: it is not fused */
     const char *unfused;                      /* why a pointwise operation is not fused; else "" */
+    int64_t     assembled;   /* the first operation of the machine code that computes it in the fused command; -1: its
+                              * kernel does */
+    const char *unassembled; /* why no machine code computes a fused operation on the CPU; else "" */
 } haul_program_operation;
 
 /* Memory of one device, without stores from outside and without pinned host memory. */

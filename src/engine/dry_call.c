@@ -1,7 +1,10 @@
 /* Writes calls into the log of a dry run. */
 #include "engine/dry_call.h"
 
+#include <string.h>
+
 #include "engine/driver.h"
+#include "engine/layout/layout.h"
 
 static haul_status add_value(haul__program *p, const haul_tensor *t, bool written)
 {
@@ -67,6 +70,21 @@ haul_status haul__dry_call_describe(const haul__call *c)
     call->form = form;
     *word |= HAUL__DRY_WITHIN;
     return HAUL_OK;
+}
+
+void haul__dry_call_launch(const haul__launch *l)
+{
+    haul__dry_run      *run = haul__dry_run_now();
+    haul__program_call *call = run && run->program.now >= 0 ? &run->program.calls[run->program.now] : NULL;
+    pointwise_params    p;
+    if (!call || !call->tiles || l->params_size != sizeof p)
+        return;
+    memcpy(&p, l->params, sizeof p);
+    const int count = l->out_count + l->in_count;
+    call->launch = (haul__program_launch){
+        .kernel = l->kernel, .is_flat = haul__layout_is_flat(&p, count), .scalars = {p.scalars[0], p.scalars[1]}};
+    for (int k = 0; k < count && call->launch.is_flat; k++)
+        call->launch.repeated |= p.strides[k].of[0] == 0 ? 1u << k : 0;
 }
 
 haul_status haul__dry_call_copy(haul_tensor *out, haul_tensor *x)

@@ -9,6 +9,9 @@
  * begun. Operations that `compute` calls are a part of it and are not in the log; the call's scope ends that. */
 haul_status haul__dry_call_describe(const haul__call *c);
 
+/* Describes what the call launches, if it `tiles`. */
+void haul__dry_call_launch(const haul__launch *launch);
+
 /* Copies a result to its target as a call of its own, so that a recording has it. */
 haul_status haul__dry_call_copy(haul_tensor *out, haul_tensor *x);
 

@@ -5,6 +5,7 @@
 #include "device/residency.h"
 #include "engine/collect.h"
 #include "engine/driver.h"
+#include "engine/dry_call.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "memory/spill/spill.h"
@@ -101,6 +102,7 @@ __attribute__((noinline)) static haul_status launch_elsewhere(const haul__call *
         return kernel ? haul__collect(kernel, l) : haul_error_status();
     }
     haul__kernel_foresee(c->device, l->kernel, l->dtype);
+    haul__dry_call_launch(l);
     return haul__launch_dry(c->device, l);
 }
 

@@ -60,6 +60,14 @@ typedef struct haul__program_form {
     size_t              attributes; /* in `attributes` of the log, as infer completed them */
 } haul__program_form;
 
+/* The launch of a pointwise kernel on a processor. */
+typedef struct haul__program_launch {
+    int      kernel;     /* its id */
+    bool     is_flat;    /* its tensors are dense in the order of the result, or repeated */
+    uint32_t repeated;   /* bits of its tensors, the result first: one element is that of all */
+    uint64_t scalars[2]; /* as kernels have them */
+} haul__program_launch;
+
 /* A call of an operation, or a section: a part of the program that has a name. */
 typedef struct haul__program_call {
     const haul__operation *operation; /* NULL: a section */
@@ -74,6 +82,7 @@ typedef struct haul__program_call {
     int64_t                bytes;
     size_t                 value; /* its first value */
     int                    operand_count, result_count, view_of;
+    haul__program_launch   launch; /* if it `tiles` */
     haul__program_form     form;
 } haul__program_call;
 

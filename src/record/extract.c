@@ -11,6 +11,7 @@
 #include "record/copies.h"
 #include "record/fuse.h"
 #include "record/gather.h"
+#include "record/machine_code/foresee.h"
 #include "record/order.h"
 
 static const char operation[] = "haul_program_record";
@@ -116,7 +117,9 @@ static void add_operation(extract *x, const haul__ordered_call *item)
                                   .result_count = c->result_count,
                                   .view_of = c->view_of,
                                   .fused = -1,
-                                  .unfused = ""};
+                                  .unfused = "",
+                                  .assembled = -1,
+                                  .unassembled = ""};
     if (item->count < c->operand_count)
         take_share(x->log, item, o);
     memcpy(o->module, c->module.path, sizeof o->module);
@@ -560,6 +563,8 @@ static haul_status extract_program(extract *x, bool follows)
         return haul_error_status();
     find_mentions(x);
     if (follows && haul__program_fuse(x->log, x->order, x->out, x->constant))
+        return haul_error_status();
+    if (follows && !x->apart && haul__program_foresee_code(x->log, x->order, x->out))
         return haul_error_status();
     find_lifetimes(x);
     share_places(x);

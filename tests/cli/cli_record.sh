@@ -59,6 +59,7 @@ check "forward" grep -Eq '^ 0  haul_conv2d +conv1 +f32\[64,6,28,28\]' out
 check "backward" grep -q 'haul_linear_backward .*backward pass' out
 check "optimizer" grep -q 'haul_sgd .*optimizer step' out
 run 0 record resnet18 --device cpu
+check "machine code" grep -Eq "^code    [0-9]+ operations in [0-9]+ loops?; [0-9]+ without: " out
 check "fusion" grep -Eq '^fusion  [0-9]+ operations in [1-9][0-9]* commands' out
 check "why not" grep -q 'alone: the operation before it is not pointwise' out
 HAUL_WITHOUT=fusion run 0 record resnet18 --device cpu

@@ -140,6 +140,22 @@ static haul_tensor *special_values(bool second)
     return haul_from_host(HAUL_F32, HAUL_SHAPE(PAIRS), values);
 }
 
+/* The program has its code, or says why there is none. */
+static void expect_foreseen(row_step *s, bool has_code)
+{
+    haul_program p;
+    int64_t      coded = 0;
+    assert_int_equal(haul_program_record(step_of_row, s, &p), HAUL_OK);
+    for (int64_t i = 0; i < p.operation_count; i++) {
+        const haul_program_operation *o = &p.operations[i];
+        coded += o->assembled >= 0;
+        assert_int_equal(o->fused >= 0, o->assembled >= 0 || *o->unassembled);
+    }
+    haul_program_free(&p);
+    if (!all_is_executable && (coded > 0) != has_code)
+        fail_msg("%s: %lld operations have code in the program", s->row->name, (long long)coded);
+}
+
 /* True if code was made for it. */
 static bool row_has_same_bits(row_step *s)
 {
@@ -154,6 +170,7 @@ static bool row_has_same_bits(row_step *s)
     for (int i = 0; i < s->kept.count; i++)
         assert_same_bits(s->kept.results[i], other.kept.results[i], s->row->name);
     const bool has_code = executable_bytes() > before;
+    expect_foreseen(&other, has_code);
     release(&s->kept);
     release(&other.kept);
     haul_scope_pop(scope);

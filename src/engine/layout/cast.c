@@ -3,6 +3,7 @@
 #include "engine/collect.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
+#include "engine/dry_call.h"
 #include "engine/layout/layout.h"
 #include "engine/layout/transpose.h"
 #include "kernels/kernels.h"
@@ -283,6 +284,16 @@ static bool is_for_the_driver(const haul_tensor *to, const haul_tensor *from)
            haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to));
 }
 
+static haul_status launch_dry(haul_device *device, haul_tensor *to, haul_tensor *from)
+{
+    pointwise_params   p = {.items = 0};
+    const haul__launch launch = {
+        .kernel = kernel_of(to->dtype, from->dtype), HAUL__OUT(to), HAUL__IN(from), HAUL__PARAMS(p)};
+    haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
+    haul__dry_call_launch(&launch);
+    return haul__launch_dry(device, &launch);
+}
+
 haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__copy_note *note, const char *origin)
 {
     haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
@@ -294,7 +305,7 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__co
     if (haul__is_dry() && to->storage->device != from->storage->device)
         return cross(&(haul__command){.kernel = NULL}, to, from, note, origin);
     if (haul__is_dry())
-        return haul__launch_dry(device, &(haul__launch){HAUL__OUT(to), HAUL__IN(from)});
+        return launch_dry(device, to, from);
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     if (from->count > 1) /* a fill is faster with plain stores */
         haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);

@@ -96,6 +96,14 @@ static double nontemporal_from(const haul_device *device)
                                                : 0;
 }
 
+bool haul__layout_is_flat(const pointwise_params *p, int count)
+{
+    bool all = p->ndim == 1 && p->strides[0].of[0] == 1;
+    for (int k = 0; k < count && all; k++)
+        all = p->strides[k].of[0] == 1 || p->strides[k].of[0] == 0;
+    return all;
+}
+
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)
 {
     const haul_tensor *result = operands[0];

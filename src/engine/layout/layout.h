@@ -20,6 +20,9 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
  * caches, unless it takes the place of an operand. */
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count);
 
+/* True if all `count` tensors are dense in the order of the result, or single elements. */
+bool haul__layout_is_flat(const pointwise_params *p, int count);
+
 /* For GPUs: how many elements a work item computes, for kernels compiled for `dtype`; `items` then counts work items.
  * Also fills the divisors that find positions. On processors an item is an element. */
 void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands);

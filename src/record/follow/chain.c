@@ -308,9 +308,9 @@ static int64_t run_code(const haul__chain_code *code, const placed *all, int64_t
 {
     void *addresses[HAUL__ASM_MEMORY];
     for (int k = 0; k < code->assembled.memory_count; k++) {
-        const haul__code_place *at = &code->places[k];
-        const placed           *part = &all[at->part];
-        addresses[k] = (char *)part->hosts[at->tensor] + part->params.offsets[at->tensor] * at->bytes;
+        const haul__draft_place *at = &code->places[k];
+        const placed            *part = &all[at->part];
+        addresses[k] = (char *)part->hosts[at->tensor] + part->params.offsets[at->tensor] * code->bytes[k];
     }
     return haul__chain_code_run(code, addresses, from, to);
 }

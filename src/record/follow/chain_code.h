@@ -4,19 +4,14 @@
 #ifndef HAUL_RECORD_FOLLOW_CHAIN_CODE_H
 #define HAUL_RECORD_FOLLOW_CHAIN_CODE_H
 
-#include "backends/cpu/assembler/assemble.h"
 #include "record/follow/chain.h"
-
-/* A value in memory: a tensor of a part. */
-typedef struct haul__code_place {
-    int part, tensor;
-    int bytes; /* of an element */
-} haul__code_place;
+#include "record/machine_code/draft.h"
 
 typedef struct haul__chain_code {
-    int              first, count; /* parts */
-    haul__assembled  assembled;
-    haul__code_place places[HAUL__ASM_MEMORY];
+    int               first, count; /* parts */
+    haul__assembled   assembled;
+    haul__draft_place places[HAUL__ASM_MEMORY]; /* of its values in memory */
+    int               bytes[HAUL__ASM_MEMORY];  /* of an element of each */
 } haul__chain_code;
 
 /* Makes those of a chain that knows its launches and its slots; none if memory is exhausted or may not be executable.

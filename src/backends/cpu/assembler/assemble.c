@@ -43,6 +43,15 @@ bool haul__asm_is_on(void)
            !haul__implementation_left_out(HAUL__BY_assembled);
 }
 
+bool haul__asm_is_allowed(void)
+{
+    static const unsigned char returns = 0xc3;
+    haul__code                 code = haul__code_make(&returns, sizeof returns);
+    const bool                 is_allowed = code.pages != NULL;
+    haul__code_free(&code);
+    return is_allowed;
+}
+
 bool haul__asm_has(const haul__asm_part *part, const haul__asm_value *values)
 {
     const haul__asm_row *row = haul__asm_row_of(part->kernel, part->scalars);
@@ -281,21 +290,35 @@ static void write_code(const plan *p, haul__bytes *out)
     haul__encode_end(out, past_caches);
 }
 
+/* The code of the parts; false if they are too long. */
+static bool write_parts(plan *p, haul__bytes *out)
+{
+    for (int i = 0; i < p->value_count; i++)
+        p->homes[i] = -1;
+    for (int i = 0; i < p->count && !p->failed; i++)
+        add_part(p, i);
+    choose_addresses(p);
+    if (!p->failed)
+        write_code(p, out);
+    return !p->failed && !out->failed;
+}
+
+bool haul__asm_fits(const haul__asm_part *parts, int count, const haul__asm_value *values, int value_count)
+{
+    unsigned char   text[CODE_BYTES];
+    haul__assembled made = {.run = NULL};
+    haul__bytes     bytes = {.at = text, .room = sizeof text};
+    plan            p = {.parts = parts, .values = values, .out = &made, .count = count, .value_count = value_count};
+    return write_parts(&p, &bytes);
+}
+
 haul__assembled haul__assemble(const haul__asm_part *parts, int count, const haul__asm_value *values, int value_count)
 {
     unsigned char   text[CODE_BYTES];
     haul__assembled out = {.run = NULL};
     haul__bytes     bytes = {.at = text, .room = sizeof text};
     plan            p = {.parts = parts, .values = values, .out = &out, .count = count, .value_count = value_count};
-    for (int i = 0; i < value_count; i++)
-        p.homes[i] = -1;
-    for (int i = 0; i < count && !p.failed; i++)
-        add_part(&p, i);
-    choose_addresses(&p);
-    if (!p.failed)
-        write_code(&p, &bytes);
-    out.is_too_long = p.failed || bytes.failed;
-    if (out.is_too_long)
+    if (!write_parts(&p, &bytes))
         return out;
     memcpy(out.constants, p.bits, sizeof out.constants);
     out.code = haul__code_make(text, bytes.count);

@@ -38,8 +38,7 @@ typedef struct haul__asm_part {
 typedef void haul__assembled_run(void *const *addresses, const uint32_t *constants, int64_t first, int64_t last);
 
 typedef struct haul__assembled {
-    haul__assembled_run *run;         /* NULL: there is no code */
-    bool                 is_too_long; /* because the parts need too many registers or addresses */
+    haul__assembled_run *run; /* NULL: there is no code */
     haul__code           code;
     int                  memory[HAUL__ASM_MEMORY], memory_count;
     bool                 past_caches[HAUL__ASM_MEMORY]; /* as in their values */
@@ -53,8 +52,14 @@ bool haul__asm_is_on(void);
 /* True if there is an instruction sequence for the part. */
 bool haul__asm_has(const haul__asm_part *part, const haul__asm_value *values);
 
-/* Writes the code of `count` parts that haul__asm_has. There is none, without an error, if they are too long, or if
- * the system refuses executable memory. */
+/* True if this system makes memory executable. */
+bool haul__asm_is_allowed(void);
+
+/* False if parts that haul__asm_has need too many registers, addresses or instructions together. */
+bool haul__asm_fits(const haul__asm_part *parts, int count, const haul__asm_value *values, int value_count);
+
+/* Writes the code of parts that fit. There is none, without an error, if they do not, or if the system refuses
+ * executable memory. */
 haul__assembled haul__assemble(const haul__asm_part *parts, int count, const haul__asm_value *values, int value_count);
 void            haul__assembled_free(haul__assembled *assembled);
 
