@@ -18,7 +18,7 @@
 typedef struct class_params {
     I64 items;          /* rows */
     I64 classes, inner; /* elements of a row, and the distance between them */
-    I64 at[6];          /* offsets of the buffers; of the weights -1 if there are none */
+    I64 at[6];          /* offsets of the buffers, in their order; of the weights -1 if there are none */
     I64 total;          /* where the sum of the rows' weights is, by which their mean divides; -1 if there is none */
     I64 ignored;        /* rows of this class count nothing, if `ignores` */
     U64 smoothing;
@@ -32,6 +32,8 @@ enum { CLASS_WIDTH = 128 }; /* neighbouring rows that are taken side by side */
 enum { CLASS_ROOM = CHUNKED ? CLASS_WIDTH : 1 };
 /* The weight of class c; none of a class that is out of range. */
 FUNC A class_weight(GLOBAL const T *weight, I64 at, I64 c) { return at < 0 ? LIT(1.0) : c < 0 ? LIT(0.0) : LOAD(weight, at + c); }
+/* An element of the vector that has v at c and zeros elsewhere. */
+FUNC A class_onehot(I64 j, I64 c, A v) { return j == c ? v : LIT(0.0); }
 /* True if rows of this class count nothing. */
 FUNC I32 class_is_ignored(const class_params p, I64 label) { return p.ignores && label == p.ignored; }
 
@@ -48,8 +50,7 @@ KERNEL6(cross_entropy, class_params, ACC, out, ACC, log_sum, const T, in, const 
         const I32 is_ignored = class_is_ignored(p, label);
         const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A own = c < 0 ? LIT(0.0) : LOAD(x, c);
-        A loss = log_s - (own - m);
-        if (p.at[4] >= 0) loss *= class_weight(weight, p.at[4], c);
+        A loss = (log_s - (own - m)) * class_weight(weight, p.at[4], c);
         if (smooth > 0) {
             EXPAND(row_sum, all, n, class_weight(weight, p.at[4], j) * (log_s - (LOAD(x, j) - m)))
             loss = loss * (LIT(1.0) - smooth) + all * (smooth / (A)n);
@@ -148,7 +149,7 @@ KERNEL7(NAME, class_params, T, out, const T, in, const ACC, log_sum, const I64, 
             GLOBAL const T *x = in + p.at[1] + i * n;
             GLOBAL T *dx = out + p.at[0] + i * n;
             EACH_OF_ROW(j, n)
-                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * first : j == c ? -first : LIT(0.0));
+                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - class_onehot(j, c, LIT(1.0))) * first : class_onehot(j, c, -first));
         }
         return;
     }
@@ -167,12 +168,12 @@ KERNEL7(NAME, class_params, T, out, const T, in, const ACC, log_sum, const I64, 
             EXPAND(row_sum, weights, n, class_weight(weight, p.at[4], j))
             const A at_y = hard * (LIT(1.0) - smooth), flat = each * (smooth / (A)n), all = at_y + flat * weights;
             EACH_OF_ROW(j, n) {
-                const A t = (j == c ? at_y : LIT(0.0)) + flat * class_weight(weight, p.at[4], j);
+                const A t = class_onehot(j, c, at_y) + flat * class_weight(weight, p.at[4], j);
                 STORE(dx, j, IS_SOFT ? M_EXP(LOAD(x, j) - shift) * all - t : -t);
             }
         } else {
             EACH_OF_ROW(j, n)
-                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * hard : j == c ? -hard : LIT(0.0));
+                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - class_onehot(j, c, LIT(1.0))) * hard : class_onehot(j, c, -hard));
         }
     }
 }

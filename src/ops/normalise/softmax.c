@@ -84,8 +84,8 @@ KERNEL3(log_softmax_backward, softmax_params, T, out, const T, in0, const T, in1
 }
 
 /* Rows along another axis, `step` apart, side by side: the same, with the elements of each row in order. RESULT is an
- * expression of d = x - m and s. */
-TEMPLATE(softmax_columns, NAME, RESULT)
+ * expression of d = x - m and of s, and s is SUM, an expression of the sum of exponentials. */
+TEMPLATE(softmax_columns, NAME, SUM, RESULT)
 KERNEL2(NAME, softmax_params, T, out, const T, in)
 {
     const I64 n = p.length, step = p.inner;
@@ -101,6 +101,7 @@ KERNEL2(NAME, softmax_params, T, out, const T, in)
         for (int l = 0; l < width; l++) sums[l] = 0;
         for (I64 j = 0; j < n; j++)
             for (int l = 0; l < width; l++) sums[l] += M_EXP(LOAD(x, j * step + l) - maxima[l]);
+        for (int l = 0; l < width; l++) { const A sum = sums[l]; sums[l] = SUM; }
         for (I64 j = 0; j < n; j++)
             VECTOR_LOOP for (int l = 0; l < width; l++) {
                 const A d = LOAD(x, j * step + l) - maxima[l], s = sums[l];
@@ -110,8 +111,8 @@ KERNEL2(NAME, softmax_params, T, out, const T, in)
     }
 }
 END_TEMPLATE
-EXPAND(softmax_columns, softmax_columns, M_EXP(d) / s)
-EXPAND(softmax_columns, log_softmax_columns, d - M_LOG(s))
+EXPAND(softmax_columns, softmax_columns, sum, M_EXP(d) / s)
+EXPAND(softmax_columns, log_softmax_columns, M_LOG(sum), d - s)
 
 /* TERM and RESULT are expressions of elements a of g and b of y, and the latter of the sum of TERM. */
 TEMPLATE(softmax_backward_columns, NAME, TERM, RESULT)

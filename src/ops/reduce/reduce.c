@@ -103,6 +103,16 @@ END_TEMPLATE
 
 #include "ops/reduce/reduce_mend_kernel.h"
 
+/* Puts a piece up to j = `whole`, which is a multiple of SUM_LANES, to the lanes of t. ELEMENT, an expression of k, is
+ * element k. */
+TEMPLATE(reduce_whole, NAME, V, ELEMENT)
+                for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+                    EXPAND(put_fours, V, NAME##_step, t, j, NAME##_term(ELEMENT, f, c))
+                }
+                for (; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) { const I64 k = j + l; OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(ELEMENT, f, c)); }
+END_TEMPLATE
+
 /* A reduction. STEP puts two values a and b of type V together. TERM is what an element e gives; f is the first element
  * of its output, and c points to the output's centre. START is the value to begin with: a maximum starts from f, which
  * changes nothing when it is met again. PUT stores an output. MENDS is 1 for sums that are mended.
@@ -122,13 +132,12 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         GLOBAL const ACC *c = centre + p.centre + o;
         const A f = p.units ? LOAD(base, 0) : (A)0; /* a sum may have no elements */
         if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) {
-            GLOBAL const T *v = base;
             const I64 whole = p.run - p.run % SUM_LANES;
             LANE_VALUES(V, r);
             EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = NAME##_start(f);
             for (I64 j = 0; j < whole; j += SUM_LANES)
-                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(v, j + l), f, c));
-            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(v, whole + l), f, c)), OF_LANE(r, l));
+                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(base, j + l), f, c));
+            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(base, whole + l), f, c)), OF_LANE(r, l));
             LANE_TREE(V, r, NAME##_step)
             const V row = OF_FIRST_LANE(r);
             if (IS_FIRST_LANE) {
@@ -151,17 +160,10 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
                 base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;
             I64 j = 0;
             if (stride == 1) {
-                LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    EXPAND(put_fours, V, NAME##_step, t, j, NAME##_term(LOAD(v, k), f, c))
-                }
-                for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, j + l), f, c));
+                LANE_UNROLL
+                EXPAND(reduce_whole, NAME, V, LOAD(v, k))
             } else {
-                for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    EXPAND(put_fours, V, NAME##_step, t, j, NAME##_term(LOAD(v, k * stride), f, c))
-                }
-                for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, (j + l) * stride), f, c));
+                EXPAND(reduce_whole, NAME, V, LOAD(v, k * stride))
             }
             EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, (whole + l) * stride), f, c)), OF_LANE(t, l));
             steps += whole / SUM_LANES + 1;
