@@ -1,9 +1,25 @@
 /* Temporaries of a call: intermediate results, and operands in another layout or dtype. They have no graph. */
+#include "engine/collect.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
 #include "memory/mark.h"
 #include "memory/planned_scratch.h"
+
+/* Memory for a temporary. Where launches are only collected, it has a size, but no memory: nothing is computed. */
+static haul__storage *allocate(const haul__call *c, size_t bytes)
+{
+    bool           refused;
+    haul__storage *storage;
+    if (haul__collects()) {
+        storage = haul__storage_new(c->device);
+        if (storage)
+            storage->bytes = bytes;
+        return storage;
+    }
+    storage = haul__planned_scratch_take(c->device, bytes, &refused);
+    return storage || refused ? storage : haul__storage_alloc(c->device, bytes, c->operation->name);
+}
 
 haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
                                      const int64_t *strides)
@@ -11,11 +27,7 @@ haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, cons
     int64_t count;
     if (haul__shape_count(shape, c->operation->name, &count))
         return NULL;
-    bool           refused;
-    const size_t   bytes = (size_t)count * haul__dtype_size(dtype);
-    haul__storage *storage = haul__planned_scratch_take(c->device, bytes, &refused);
-    if (!storage && !refused)
-        storage = haul__storage_alloc(c->device, bytes, c->operation->name);
+    haul__storage *storage = allocate(c, (size_t)count * haul__dtype_size(dtype));
     haul__set_storage_role(storage, HAUL__ROLE_WORKSPACE);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
     haul__object_release(storage);

@@ -169,6 +169,27 @@ static void test_reduction__that_does_not_fit_is_alone(void **state)
     haul_scope_pop(scope);
 }
 
+/* ---- memory ---- */
+
+/* The first followed step learns what a sum in several passes launches. That takes no memory, which no estimate would
+ * count. */
+static void test_reduction__takes_no_memory_to_learn(void **state)
+{
+    haul_scope       *scope = haul_scope_push();
+    haul_memory_stats after;
+    reducing          r = {.by = sum, .whole = true};
+    haul_recording   *recording = haul_recording_new(step, &r);
+    (void)state;
+    r.x = haul_normal(HAUL_F32, HAUL_SHAPE(1 << 9, 1 << 9), 0, 1);
+    assert_int_equal(haul_recording_run(recording), HAUL_OK);
+    assert_int_equal(haul_memory_reset_peak(haul_cpu()), HAUL_OK);
+    assert_int_equal(haul_recording_run(recording), HAUL_OK);
+    assert_int_equal(haul_memory_stats_get(haul_cpu(), &after), HAUL_OK);
+    assert_int_equal(after.peak_allocated, after.allocated);
+    haul_release(r.result);
+    haul_scope_pop(scope);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -184,6 +205,7 @@ int main(void)
         cmocka_unit_test(test_reduction__of_rows_has_the_same_bits),
         cmocka_unit_test(test_reduction__of_all_has_the_same_bits),
         cmocka_unit_test(test_reduction__that_does_not_fit_is_alone),
+        cmocka_unit_test(test_reduction__takes_no_memory_to_learn),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
