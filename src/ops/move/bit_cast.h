@@ -4,7 +4,7 @@
 
 #include <haul/tensor.h>
 
-/* A copy of x whose elements have the same bits as elements of a dtype of the same size. */
+/* A copy of x whose elements have unchanged bits as elements of a dtype of the same size. */
 haul_tensor *haul__bit_cast(haul_tensor *x, haul_dtype dtype);
 
 #endif
