@@ -83,7 +83,8 @@ static bool entry_at(const char *function, int index, haul__catalog_entry *out)
             *out = (haul__catalog_entry){&custom->operation, custom->result_count == 1};
             return true;
         }
-    haul__fail(HAUL_INVALID_ARGUMENT, function, "index", "unknown operation %d; use 0 to %d", index, at - 1);
+    haul__fail(HAUL_INVALID_ARGUMENT, function, "index", "unknown operation %d; they are numbered from 0 to %d", index,
+               at - 1);
     return false;
 }
 
