@@ -37,9 +37,9 @@ enum { MARGIN = 3 };
 
 enum { LEAST_BAR = 6, MOST_BAR = 400 };
 
-/* Texts are ASCII: a byte is a column. */
+/* Texts are ASCII, so a byte is a column, but for the bar where the terminal shows UTF-8. */
 typedef struct line {
-    char before[256], bar[MOST_BAR + 16], after[512];
+    char before[256], bar[3 * MOST_BAR + 16], after[512];
 } line;
 
 static void append(char *text, size_t size, const char *more)
@@ -148,15 +148,29 @@ static void make_after(line *l, unsigned parts, const progress_state *s)
     add_times(l, parts, s);
 }
 
+/* What the cells of a bar are made of. The edge between what is done and what is left has parts, from little to much.
+ */
+typedef struct bar_signs {
+    const char *done, *left, *edge[8];
+    int         edges;
+} bar_signs;
+
 /* " [=====>    ]" or, in another pass than training, " [tests ###---]", with so many columns between the brackets. */
 static void make_bar(line *l, const progress_state *s, int columns)
 {
-    int  word = s->pass ? (int)strlen(s->pass) + 1 : 0, cells = columns - word;
-    char filled = s->pass ? '#' : '=', edge = s->pass ? '-' : '>', rest = s->pass ? '-' : ' ';
-    int  full = s->total > 0 ? whole_within((double)s->done / (double)s->total * cells, 0, cells) : 0;
-    int  at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
+    static const bar_signs ascii[] = {{"=", " ", {">"}, 1}, {"#", "-", {"-"}, 1}};
+    static const bar_signs utf8[] = {{"█", " ", {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}, 8}, {"▒", "·", {"·"}, 1}};
+    const bar_signs *b = &(terminal_shows_utf8(STDERR_FILENO) ? utf8 : ascii)[s->pass != NULL];
+    const int        word = s->pass ? (int)strlen(s->pass) + 1 : 0, cells = columns - word;
+    const double     done = s->total > 0 ? (double)s->done / (double)s->total * cells : 0;
+    const int        full = whole_within(done, 0, cells);
+    const int        edge = whole_within((done - full) * b->edges, 0, b->edges - 1);
+    int              at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
     for (int i = 0; i < cells; i++)
-        l->bar[at++] = i < full ? filled : i == full ? edge : rest;
+        at += snprintf(l->bar + at, sizeof l->bar - (size_t)at, "%s",
+                       i < full    ? b->done
+                       : i == full ? b->edge[edge]
+                                   : b->left);
     snprintf(l->bar + at, sizeof l->bar - (size_t)at, "]");
 }
 
@@ -189,14 +203,14 @@ static void make_note(line *l, const progress_state *s)
 
 /* ---- drawing ---- */
 
-/* Add at most *room columns of the text, in a style. */
+/* Add at most *room columns of the text, in a style. Only ASCII texts are cut: the bar was made to fit. */
 static void put(char *out, size_t size, const char *text, text_style style, int *room)
 {
     const char *code = style_code(STDERR_FILENO, style), *end = *code ? style_code(STDERR_FILENO, STYLE_PLAIN) : "";
+    const int   columns = text_columns(text), bytes = columns <= *room ? (int)strlen(text) : *room;
     size_t      used = strlen(out);
-    int         taken = (int)strlen(text) < *room ? (int)strlen(text) : *room;
-    snprintf(out + used, size - used, "%s%.*s%s", code, taken, text, end);
-    *room -= taken;
+    snprintf(out + used, size - used, "%s%.*s%s", code, bytes, text, end);
+    *room -= columns < *room ? columns : *room;
 }
 
 static void choose_layout(progress_bar *p, line *l, const progress_state *s, int width)
@@ -220,7 +234,7 @@ void progress_say(progress_bar *p, const char *text)
 
 void progress_draw(progress_bar *p, const progress_state *s)
 {
-    char out[2048] = "";
+    char out[4096] = "";
     line l;
     int  room = terminal_width(STDERR_FILENO) - MARGIN;
     if (!p->on)
