@@ -1,7 +1,7 @@
 """Random calls of every public function, with objects that are wrong, stale or missing: errors, but no crash, nothing
 leaks, and a call that succeeds records no error. The calls are written from the headers; random_calls/driver.c makes them, with HAUL_DEBUG=lifetimes.
 
-HAUL_TEST_CALLS=N makes N calls (30000; 10000 under sanitizers), HAUL_TEST_THREADS=N makes them from N threads, HAUL_TEST_SEED=N draws others."""
+HAUL_TEST_CALLS=N makes N calls (65000; 10000 under sanitizers), HAUL_TEST_THREADS=N makes them from N threads, HAUL_TEST_SEED=N draws others."""
 # ctest: labels=slow
 import json
 import os
@@ -198,7 +198,7 @@ built = subprocess.run([*compiler, "-std=c11", "-g", "-O1", *flags, "-I", f"{sou
                         f"-Wl,-rpath,{build}"], check=False)
 if built.returncode:
     fail("random_calls/driver.c does not compile")
-count = os.environ.get("HAUL_TEST_CALLS", "10000" if sanitize else "30000")
+count = os.environ.get("HAUL_TEST_CALLS", "10000" if sanitize else "65000")
 seed = os.environ.get("HAUL_TEST_SEED", "1")
 threads = os.environ.get("HAUL_TEST_THREADS")
 environment = dict(os.environ, HAUL_DEBUG="lifetimes", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere")
