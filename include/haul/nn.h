@@ -210,8 +210,9 @@ typedef struct HAUL__DESIGNATED haul_hook_options {
 } haul_hook_options;
 
 /* Add hooks to a module: haul_module_add_hook(net, .after = limit). Hooks are called in the order in which they were
- * added; children have hooks of their own. A hook that fails fails the call. Returns a positive number for
- * haul_module_remove_hook, 0 on failure, after which .destroy is not called. */
+ * added; children have hooks of their own. A hook that fails fails the call. It may remove hooks, itself too, and add
+ * some, which are called from the next call on. Returns a positive number for haul_module_remove_hook, 0 on failure,
+ * after which .destroy is not called. */
 #define haul_module_add_hook(...) haul_module_add_hook_with(HAUL__OPTIONS(haul_hook_options, .module = __VA_ARGS__))
 HAUL_API int64_t haul_module_add_hook_with(const haul_hook_options *options);
 

@@ -45,12 +45,24 @@ haul_status haul_module_remove_hook(haul_module *module, int64_t id)
     return HAUL_OK;
 }
 
+/* The first hook whose number is above `last`; NULL: none. Numbers grow in the order of the hooks. */
+static const haul__module_hook *next_hook(const haul_module *module, int64_t last)
+{
+    for (size_t i = 0; i < module->hook_count; i++)
+        if (module->hooks[i].id > last)
+            return &module->hooks[i];
+    return NULL;
+}
+
+/* A hook may remove hooks, itself too, and add some, which are called from the next call on. */
 haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after)
 {
-    for (size_t i = 0; i < module->hook_count; i++) {
-        const haul__module_hook *hook = &module->hooks[i];
-        haul_hook               *run = after ? hook->after : hook->before;
-        haul_status              status = run ? run(module, args, hook->context) : HAUL_OK;
+    const int64_t            newest = module->hooks_added;
+    const haul__module_hook *hook;
+    for (int64_t last = 0; (hook = next_hook(module, last)) && hook->id <= newest;) {
+        haul_hook *run = after ? hook->after : hook->before;
+        last = hook->id;
+        const haul_status status = run ? run(module, args, hook->context) : HAUL_OK;
         if (!status && (!run || !after || args->y[0]))
             continue;
         if (!status && haul_error_status() == HAUL_OK)

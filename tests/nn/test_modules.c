@@ -281,6 +281,43 @@ static void test_modules__hooks_end(void **state)
     assert_true(removed == 1 && destroyed == 1 && refused == 0);
 }
 
+typedef struct once {
+    int64_t id;
+    int     calls, *added_calls;
+} once;
+
+static haul_status count_call(haul_module *m, haul_args *args, void *context)
+{
+    (void)m;
+    (void)args;
+    ++*(int *)context;
+    return HAUL_OK;
+}
+
+/* Removes itself, and adds another. */
+static haul_status replace_itself(haul_module *m, haul_args *args, void *context)
+{
+    once *o = context;
+    (void)args;
+    o->calls++;
+    assert_true(haul_module_add_hook(m, .before = count_call, .context = o->added_calls) > o->id);
+    return haul_module_remove_hook(m, o->id);
+}
+
+static void test_modules__a_hook_removes_itself(void **state)
+{
+    int          second = 0, added = 0;
+    once         first = {.added_calls = &added};
+    haul_module *relu = haul_nn_relu();
+    (void)state;
+    first.id = haul_module_add_hook(relu, .before = replace_itself, .context = &first);
+    assert_true(haul_module_add_hook(relu, .before = count_call, .context = &second) > first.id);
+    assert_vector(haul_call(relu, vector(-1, 3)), 0, 3);
+    assert_true(first.calls == 1 && second == 1 && added == 0);
+    assert_vector(haul_call(relu, vector(-1, 3)), 0, 3);
+    assert_true(first.calls == 1 && second == 2 && added == 1);
+}
+
 static void test_modules__hooks_run_before_and_after(void **state)
 {
     int          calls = 0;
@@ -474,6 +511,7 @@ int main(void)
         TEST(a_call_has_a_mode_of_its_own),
         TEST(evaluation_leaves_running_statistics_alone),
         TEST(hooks_run_before_and_after),
+        TEST(a_hook_removes_itself),
         TEST(hooks_end),
         TEST(children_are_listed_and_replaced),
         TEST(containers_hold_by_number_and_by_name),
