@@ -94,7 +94,7 @@ END
 run 0 plan "${step[@]}" --place '*=cpu'
 check "all on the host" grep -q '^fc3 stays on cpu: .* here, and it cannot run on cuda:0' out
 run 4 plan "${step[@]}" --memory-limit cpu=1M,cuda:0=1M
-complains 'fits the limits of 1000000 and 1000000 bytes'
+complains 'fits in 976.6 KiB on cpu and 976.6 KiB on cuda:0'
 run 1 plan "${step[@]}" --memory-limit cuda:9=1M
 complains "h200 has no device 'cuda:9'; it has cpu, cuda:0, cuda:1"
 run 1 plan "${step[@]}" --memory-limit cuda:0=x

@@ -46,7 +46,7 @@ run 0 plan "${step[@]}" --memory-limit 30M
 tr -s ' \n' ' ' <out >line
 check "the bound is one within the limits" grep -q "Within the limits no placement takes less than" line
 run 4 plan "${step[@]}" --memory-limit cpu=1M,cuda:0=1M,cuda:1=2M
-complains 'fits the limits of 1000000, 1000000 and 2000000 bytes'
+complains 'fits in 976.6 KiB on cpu, 976.6 KiB on cuda:0 and 1.9 MiB on cuda:1'
 run 2 plan "${step[@]}" --allow spill
 complains "--allow plans the memory of one device"
 run 1 plan "${step[@]}" --place 'fc1=cuda:9'
