@@ -105,7 +105,7 @@ complains "leave --model out, which takes char_gpt"
 run 1 train --data shapes:64 --context 8
 complains "--context is for text:FILE"
 run 1 train --data text:proverb.txt --augment flip
-complains "stretches of a text"
+complains "pieces of a text"
 
 # ---- plans ----
 plans char_gpt sentences:64 blocks.0 '"name":"haul_embedding","module":"token"'
