@@ -8,6 +8,7 @@
 
 #include "catalog/catalog.h"
 #include "engine/driver.h"
+#include "ops/move/bit_cast.h"
 #include "support/conformance/conformance.h"
 #include "support/conformance/samples.h"
 #include "support/devices/optimizers.h"
@@ -193,6 +194,7 @@ MAKER(make_channels_last, haul_to_memory_format(haul_reshape(x, HAUL_SHAPE(1, 3,
 MAKER(make_clamped, haul_clamp(x, 0, 1))
 MAKER(make_added, haul_add_scalar(x, 1))
 MAKER(make_flipped, haul_flip(x, HAUL_AXES(1)))
+MAKER(make_bit_cast, haul__bit_cast(x, HAUL_I32))
 
 static void play_maker(const void *what, int garbage)
 {
@@ -209,39 +211,23 @@ static void play_maker(const void *what, int garbage)
 
 static void test_attributes__of_tensors_that_are_made(void **state)
 {
-    static maker *const makers[] = {converted,
-                                    make_empty,
-                                    make_zeros,
-                                    make_ones,
-                                    make_full,
-                                    make_scalar,
-                                    make_like,
-                                    make_arange,
-                                    make_arange_i64,
-                                    make_uniform,
-                                    make_normal,
-                                    make_randint,
-                                    make_exponential,
-                                    make_bernoulli_scalar,
-                                    make_bernoulli,
-                                    make_normal_of,
-                                    make_poisson,
-                                    make_gamma,
-                                    make_multinomial,
-                                    make_multinomial_distinct,
-                                    make_bits,
-                                    make_permutation,
-                                    make_dropout,
-                                    make_cast,
-                                    make_moved,
-                                    make_pinned,
-                                    make_view,
-                                    make_expanded,
-                                    make_channels_last,
-                                    make_clamped,
-                                    make_added,
-                                    make_flipped,
-                                    make_attention_blocks};
+    static maker *const makers[] = {converted,          make_empty,
+                                    make_zeros,         make_ones,
+                                    make_full,          make_scalar,
+                                    make_like,          make_arange,
+                                    make_arange_i64,    make_uniform,
+                                    make_normal,        make_randint,
+                                    make_exponential,   make_bernoulli_scalar,
+                                    make_bernoulli,     make_normal_of,
+                                    make_poisson,       make_gamma,
+                                    make_multinomial,   make_multinomial_distinct,
+                                    make_bits,          make_permutation,
+                                    make_dropout,       make_cast,
+                                    make_moved,         make_pinned,
+                                    make_view,          make_expanded,
+                                    make_channels_last, make_clamped,
+                                    make_added,         make_flipped,
+                                    make_bit_cast,      make_attention_blocks};
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         compare("a tensor that is made", play_maker, &makers[i]);
