@@ -17,6 +17,7 @@ typedef struct nth_params {
 } nth_params;
 
 #ifdef HAUL_KERNEL
+#if IS_FLOAT || defined(HAUL_KERNEL_DTYPE_i16) || defined(HAUL_KERNEL_DTYPE_i32) || defined(HAUL_KERNEL_DTYPE_i64)
 #if CHUNKED
 enum { NTH_BITS = 11 };
 #else
@@ -71,6 +72,7 @@ KERNEL3(nth, nth_params, I64, at, const T, x, const I64, places)
         at[p.offsets[0] + i] = j;
     }
 }
+#endif
 #endif
 /* kernel text ends */
 // clang-format on
