@@ -148,8 +148,7 @@ static void make_after(line *l, unsigned parts, const progress_state *s)
     add_times(l, parts, s);
 }
 
-/* What the cells of a bar are made of. The edge between what is done and what is left has parts, from little to much.
- */
+/* The cells of a bar. The edge of the part that is done has several signs, from little to much. */
 typedef struct bar_signs {
     const char *done, *left, *edge[8];
     int         edges;

@@ -2,6 +2,7 @@
 #ifndef HAUL_OPS_INDEX_SORT_KERNEL_H
 #define HAUL_OPS_INDEX_SORT_KERNEL_H
 
+// clang-format off
 #ifdef HAUL_KERNEL
 #if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
 enum { SORT_DIGITS = 8 };
@@ -27,5 +28,6 @@ FUNC sort_key sort_key_of(A x)
 FUNC sort_key sort_key_of(A x) { return sort_sign_changed((sort_key)x); }
 #endif
 #endif
+// clang-format on
 
 #endif
