@@ -1,7 +1,7 @@
 /* Every pointwise row x form x dtype x layout x device, against the row's own formula evaluated in double precision;
  * with sentinels around results written in place, special values, gradients, second gradients, and errors.
  *
- * ctest: cuda-only; sim-only; labels=slow */
+ * ctest: cuda-only; sim-only; labels=slow; sim-labels=slow,once */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 """haul plan --allow spill, and what followed steps do within the same limit: they choose by next uses, not by the list of
 the plan, and are as fast on simulated devices, move about as many bytes, and stay within the limit."""
+# ctest: labels=once
 import json
 import os
 import subprocess

@@ -1,6 +1,6 @@
 # haul train follows its recorded steps: the weights are those of --eager to the bit, also if a run goes on the other way,
 # and --estimate has the memory of both.
-# ctest: labels=slow
+# ctest: labels=slow,once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 devices=cpu

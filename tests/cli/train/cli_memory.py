@@ -1,6 +1,6 @@
 """haul train --memory-limit, --recompute and --batch auto: the same bits in less memory, limits that cannot work, batches
 that fit, and memory that runs out while training."""
-# ctest: labels=slow
+# ctest: labels=slow,once
 import json
 import os
 import resource
