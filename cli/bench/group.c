@@ -157,7 +157,7 @@ static void print_text(const group_bench *b)
             printf("%*s", WIDTH, bench_time(text, bench_spread_of(&b->sizes[i].samples[k]).median));
         printf("\n");
     }
-    printf("\nsum: of Haul, with bit-identical results for any number of ranks. library: MPI_Iallreduce.\n");
+    printf("\nsum: of Haul, bit-identical for any number of ranks. library: MPI_Iallreduce.\n");
 }
 
 static int print_json(const group_bench *b, double seconds)

@@ -32,7 +32,7 @@ static void write_document_head(html *h, const page *p)
         html_put(h, "\n");
     }
     html_put(h,
-             "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the charts</a>\n<div class=\"page\">\n");
+             "</style></head>\n<body><a class=\"skip\" href=\"#main\">Skip to the content</a>\n<div class=\"page\">\n");
 }
 
 static void put_part(html *h, const html *part)

@@ -161,7 +161,7 @@ static const option train_rows[] = {
      .argument = "0|1|2|3",
      .help = "1: divide the state of the optimizer among the ranks, so that each one needs the memory of a part; 2: "
              "divide the gradients of a step, too; 3: divide the parameters, too, which a rank gets when it uses them; "
-             "exchanges then go by MPI. Results are bit-identical. A run may go on with another number",
+             "exchanges then go by MPI. Results are bit-identical to those of 0. A run may go on with another number",
      .initial = "0",
      .low = 0,
      .high = 3,

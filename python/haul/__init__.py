@@ -231,8 +231,10 @@ def ledger(everywhere=False, device_times=False, ranks=False):
     """Count the copies of the `with` block: with haul.ledger() as l. l.rows("operation") can be read in it and afterwards."""
     with _scope():
         counted = ledger_begin(everywhere=everywhere, device_times=device_times, ranks=ranks)
-        yield counted
-        counted.end()
+        try:
+            yield counted
+        finally:
+            counted.end()
 
 
 @_contextmanager

@@ -155,12 +155,13 @@ haul_status haul__forward(haul_module *m, haul_args *args)
 
 static haul_status run(call *c)
 {
-    haul_module *m = c->module;
-    if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
+    haul_module  *m = c->module;
+    const int64_t newest = m->hooks_added;
+    if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false, newest)))
         return haul_error_status();
     haul_status status = m->run(m, &c->args);
     if (!status && m->hook_count)
-        status = haul__run_hooks(m, &c->args, true);
+        status = haul__run_hooks(m, &c->args, true, newest);
     int n = result_count(m);
     for (int i = 0; i < n && !status; i++)
         status = settle_result(c, i);

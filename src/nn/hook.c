@@ -55,9 +55,8 @@ static const haul__module_hook *next_hook(const haul_module *module, int64_t las
 }
 
 /* A hook may remove hooks, itself too, and add some, which are called from the next call on. */
-haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after)
+haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after, int64_t newest)
 {
-    const int64_t            newest = module->hooks_added;
     const haul__module_hook *hook;
     for (int64_t last = 0; (hook = next_hook(module, last)) && hook->id <= newest;) {
         haul_hook *run = after ? hook->after : hook->before;

@@ -76,8 +76,9 @@ void        haul__names_free(haul__names *names);
 /* The name of argument i, "x"; further arguments have the last name. */
 const char *haul__names_at(const haul__names *names, int i);
 
-/* Runs the hooks before forward, or those after it. */
-haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after);
+/* Runs the hooks before forward, or those after it, whose numbers are at most `newest`: hooks_added when the call
+ * began. */
+haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after, int64_t newest);
 
 /* The tensor or child named `name` (with `length` bytes); NULL if there is none. Tensors are found in constant time:
  * modules of other programs have thousands. */

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "core/error.h"
 
-int64_t haul__ahead_taken, haul__ahead_dropped;
+_Atomic int64_t haul__ahead_taken, haul__ahead_dropped;
 
 /* A history has room for so many times the number of parameters: forward and backward passes of 8 mini-batches. */
 enum { NONE = -1, PASSES = 16 };

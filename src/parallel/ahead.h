@@ -31,6 +31,6 @@ bool haul__ahead_take(haul__ahead *a, int item, void *to, size_t bytes);
 void haul__ahead_stop(haul__ahead *a, bool step);
 
 /* For tests: how many parameters were taken that had come ahead, and how many were dropped. */
-extern int64_t haul__ahead_taken, haul__ahead_dropped;
+extern _Atomic int64_t haul__ahead_taken, haul__ahead_dropped;
 
 #endif

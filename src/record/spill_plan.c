@@ -228,7 +228,7 @@ haul_status haul__spill_plan_make(const haul__dry_run *run, const haul__dry_base
                                   haul__spill_plan *out)
 {
     const haul__program *log = &run->program;
-    plan p = {.log = log, .device = base->device, .limit = base->limit, .present = base->start, .clock = 1};
+    plan p = {.log = log, .device = base->device, .limit = base->limit, .present = base->start, .clock = 1, .call = -1};
     *out = (haul__spill_plan){.spilled = 0};
     if (!base->limit || (from == log->change_count && command == log->command_count))
         return HAUL_OK;

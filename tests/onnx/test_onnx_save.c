@@ -131,6 +131,25 @@ static int saved_samples(const char *text, int64_t opset)
     return count;
 }
 
+static haul_tensor *kl_of_logarithms(haul_module *m, haul_args *args)
+{
+    (void)m;
+    return haul_kl_div(args->x[0], args->x[1], .log_target = true, .reduction = HAUL_REDUCE_SUM);
+}
+
+/* A class without probability adds 0, and not NaN. */
+static void test_onnx_save__kl_of_a_class_without_probability(void **state)
+{
+    (void)state;
+    static const float x[] = {-1, -2, -0.5f}, t[] = {-0.7f, -INFINITY, -1.5f};
+    haul_call_options  o = {.mode = HAUL_EVALUATE};
+    o.x[0] = haul_from_host(HAUL_F32, HAUL_SHAPE(1, 3), x);
+    o.x[1] = haul_from_host(HAUL_F32, HAUL_SHAPE(1, 3), t);
+    haul_module *m = haul_module_new("kl", kl_of_logarithms, .inputs = "x, target");
+    assert_true(saved(m, &o, "kl_div"));
+    assert_true(isfinite(haul_item(haul_call_with(m, &o))));
+}
+
 static void test_onnx_save__samples(void **state)
 {
     (void)state;
@@ -545,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_onnx_save__samples, enter, leave),
+        cmocka_unit_test_setup_teardown(test_onnx_save__kl_of_a_class_without_probability, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__rows, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__transforms_of_an_old_set, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__networks, enter, leave),

@@ -101,6 +101,14 @@ static int kl(haul__onnx_saving *c, int x, int t)
     return NODE(g, "Where", NODE(g, "Equal", t, zero), zero, loss);
 }
 
+/* Of targets that are logarithms: exp(t) (t - x), and 0 where exp(t) is. */
+static int kl_log(haul__onnx_saving *c, int x, int t)
+{
+    haul__onnx_saved *g = c->g;
+    const int         zero = number(c, 0), share = NODE(g, "Exp", t);
+    return NODE(g, "Where", NODE(g, "Equal", share, zero), zero, NODE(g, "Mul", share, NODE(g, "Sub", t, x)));
+}
+
 static int losses_of(haul__onnx_saving *c, const haul__pair_attributes *a)
 {
     haul__onnx_saved *g = c->g;
@@ -111,7 +119,7 @@ static int losses_of(haul__onnx_saving *c, const haul__pair_attributes *a)
     case HAUL__HUBER: return huber(c, apart, a->number);
     case HAUL__SMOOTH_L1: return NODE(g, "Div", huber(c, apart, a->number), number(c, a->number));
     case HAUL__KL_DIV: return kl(c, x, t);
-    case HAUL__KL_DIV_LOG: return NODE(g, "Mul", NODE(g, "Exp", t), NODE(g, "Sub", t, x));
+    case HAUL__KL_DIV_LOG: return kl_log(c, x, t);
     default: return bce(c, x, t);
     }
 }

@@ -24,7 +24,8 @@ haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index,
 haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index);
 
 /* i64, in the shape of `places`: the index in each dense row of x, as long as divides x evenly among the places, of the
- * element that a stable sort puts at its place, which is in the row. Elements have more than one byte. */
+ * element that a stable sort puts at its place, which is in the row. Elements have more than one byte,
+ * and a row at most UINT32_MAX of them. */
 haul_tensor *haul__nth(haul_tensor *x, haul_tensor *places);
 
 /* Applies an operation on x that returns values and indices, for a public function: on failure both are failed

@@ -99,6 +99,7 @@ HAUL__OPERATION(nth) = {
     .name = "haul_nth",
     .operands = {{"x"}, {"places", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64}},
     .results = {{"indices"}},
+    .dtypes = HAUL__FLOATS | HAUL__ONLY(HAUL_I16) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64),
     .infer = infer,
     .compute = compute,
     .flops = 4,

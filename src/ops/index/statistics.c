@@ -215,8 +215,9 @@ enum { FEW = 1500 };
 /* The index, along the axis, of the element that sorting puts at `place` of its line. */
 static haul_tensor *index_at(const haul__call *c, haul_tensor *x, int axis, haul_tensor *place)
 {
+    const int64_t length = length_of(x, axis);
     /* GPUs share a row only when they sort it, and elements of one byte are sorted fast. */
-    if (c->device->strided || length_of(x, axis) <= FEW || haul_dtype_bits(x->dtype) == 8)
+    if (c->device->strided || length <= FEW || length > UINT32_MAX || haul_dtype_bits(x->dtype) == 8)
         return haul_gather(haul_argsort(x, axis, false), axis, place);
     const haul_shape one = one_of(x, axis);
     int              order[HAUL_MAX_DIMS] = {0}, last = 0;

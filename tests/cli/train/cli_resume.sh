@@ -1,4 +1,4 @@
-# A training that is stopped, killed and resumed ends with bit-identical results as one that was not.
+# A training that is stopped, killed and resumed ends with results bit-identical to those of one that was not.
 # ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
