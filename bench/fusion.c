@@ -46,10 +46,7 @@ static bool open_followed(const bench_case *c)
 static bool run_followed(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++)
-        if (haul_recording_run(recording))
-            return false;
-    return !haul_device_sync(haul_current_device());
+    return bench_followed(recording, times);
 }
 
 static const int two = 2, five = 5, with_mean = 0;

@@ -3,7 +3,6 @@
  * of a transformer 16 sequences of 64 positions with 256 features, 8 heads and 1024 features between its linear layers,
  * without dropout. */
 #include <haul/layers.h>
-#include <haul/recording.h>
 #include <haul/transformer.h>
 
 #include "support/bench.h"
@@ -65,20 +64,14 @@ static bool open_followed(const bench_case *c)
 {
     if (!open_layer(c))
         return false;
-    recording = haul_recording_new(step, NULL);
-    for (int i = 0; i < 3; i++)
-        if (!recording || haul_recording_run(recording))
-            return false;
-    return true;
+    recording = bench_follow(step);
+    return recording;
 }
 
 static bool run_followed(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++)
-        if (haul_recording_run(recording))
-            return false;
-    return !haul_device_sync(device);
+    return bench_followed(recording, times);
 }
 
 #define CASE(label, how, on, count, who, kind)                                                                         \

@@ -1,6 +1,5 @@
 /* A step of training a network: the CIFAR-10 network, ResNet-18, a small GPT, a U-Net. Forward, loss, backward, SGD
  * with momentum; each by itself, and followed. The batch is on the device already. */
-#include <haul/recording.h>
 #include <string.h>
 
 #include "record/follow/device_chain.h"
@@ -71,20 +70,14 @@ static bool open_followed(const bench_case *c)
     haul__chain_patience = 0;
     if (!open_training(c))
         return false;
-    recording = haul_recording_new(step, NULL);
-    for (int i = 0; i < 3; i++)
-        if (!recording || haul_recording_run(recording))
-            return false;
-    return true;
+    recording = bench_follow(step);
+    return recording;
 }
 
 static bool run_followed(const bench_case *c, int64_t times)
 {
     (void)c;
-    for (int64_t i = 0; i < times; i++)
-        if (haul_recording_run(recording))
-            return false;
-    return !haul_device_sync(device);
+    return bench_followed(recording, times);
 }
 
 /* `how`: training or followed. */

@@ -31,6 +31,24 @@ bool bench_steps(haul_status (*step)(void *context), int64_t times)
     return !haul_device_sync(haul_current_device());
 }
 
+haul_recording *bench_follow(haul_status (*step)(void *context))
+{
+    enum { UNTIL_CODE = 3 };
+    haul_recording *r = haul_recording_new(step, NULL);
+    for (int i = 0; i < UNTIL_CODE && r; i++)
+        if (haul_recording_run(r))
+            return NULL;
+    return r;
+}
+
+bool bench_followed(haul_recording *r, int64_t times)
+{
+    for (int64_t i = 0; i < times; i++)
+        if (haul_recording_run(r))
+            return false;
+    return !haul_device_sync(haul_current_device());
+}
+
 bool bench_out(const char *text)
 {
     snprintf(reason, sizeof reason, "%s", text);

@@ -12,6 +12,7 @@
 #define BENCH_H
 
 #include <haul/haul.h>
+#include <haul/recording.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,13 @@ int bench_main(int argc, char **argv, const bench_case *cases, int count);
 
 /* Calls step(NULL) so many times, each in a scope, and waits for the current device. False when a step failed. */
 bool bench_steps(haul_status (*step)(void *context), int64_t times);
+
+/* Records step(NULL) and follows it until its chains have become code. The scope of the case owns the recording. NULL
+ * on failure. */
+haul_recording *bench_follow(haul_status (*step)(void *context));
+
+/* Follows the step so many times, and waits for the current device. False when a step failed. */
+bool bench_followed(haul_recording *recording, int64_t times);
 
 /* Say why a case is left out; returns false. */
 bool bench_out(const char *reason);

@@ -139,10 +139,17 @@ PyObject  *haulpy_get_item(PyObject *self, PyObject *key);
 int        haulpy_set_item(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t haulpy_length(PyObject *self);
 
-/* ---- functions of the program (program.c, steps.c) ---- */
+/* ---- functions of the program (program.c, steps.c, hooks.c) ---- */
 
 /* The result of a function of the program as a tensor of the calling scope: a view, which ends with it. */
-haul_tensor       *haulpy_as_scoped(haul_tensor *x);
+haul_tensor *haulpy_as_scoped(haul_tensor *x);
+/* A tensor that a function of the program returned, as one of the calling scope; None is HAUL_NONE. NULL: raised. */
+haul_tensor *haulpy_returned(PyObject *value, const char *what);
+/* A tuple of Arrays, with None for what is absent. NULL: raised. */
+PyObject *haulpy_arrays(haul_tensor *const *tensors, int count);
+/* Gives back the reference that the library held as a context. */
+void haulpy_end_context(void *context);
+
 extern PyMethodDef haulpy_watch_functions[], haulpy_program_functions[], haulpy_step_functions[],
     haulpy_hook_functions[], haulpy_source_functions[];
 

@@ -2,8 +2,7 @@
  * functions that are computed again. */
 #include "core.h"
 
-/* A tensor that a function of the program returned, as one of the calling scope; None is HAUL_NONE. NULL: raised. */
-static haul_tensor *returned(PyObject *value, const char *what)
+haul_tensor *haulpy_returned(PyObject *value, const char *what)
 {
     if (value == Py_None)
         return HAUL_NONE;
@@ -19,7 +18,7 @@ static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
     PyObject        *pair = Py_NewRef(context); /* the hook may remove itself */
     PyObject        *given = haulpy_array(gradient, true);
     PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 0), given, NULL) : NULL;
-    haul_tensor     *result = value ? returned(value, "what a hook returns") : NULL;
+    haul_tensor     *result = value ? haulpy_returned(value, "what a hook returns") : NULL;
     haulpy_ended(result != NULL, "hook");
     Py_XDECREF(value);
     Py_XDECREF(given);
@@ -42,7 +41,7 @@ static haul_status leaf_hook(haul_tensor *leaf, void *context)
     return status;
 }
 
-static void end_context(void *context)
+void haulpy_end_context(void *context)
 {
     if (!Py_IsInitialized())
         return;
@@ -71,7 +70,7 @@ PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names)
                                                               .gradient = gradient == Py_None ? NULL : gradient_hook,
                                                               .accumulated = accumulated == Py_None ? NULL : leaf_hook,
                                                               .context = pair,
-                                                              .destroy = end_context});
+                                                              .destroy = haulpy_end_context});
     if (id)
         return PyLong_FromLongLong(id);
     Py_DECREF(pair);
@@ -93,7 +92,7 @@ static PyObject *functions_of(const char *name, int which)
     return NULL;
 }
 
-static PyObject *arrays_of(haul_tensor *const *tensors, int count)
+PyObject *haulpy_arrays(haul_tensor *const *tensors, int count)
 {
     PyObject *tuple = PyTuple_New(count);
     for (int i = 0; tuple && i < count; i++) {
@@ -111,13 +110,13 @@ static PyObject *arrays_of(haul_tensor *const *tensors, int count)
 static bool take_results(PyObject *value, int count, const char *what, haul_tensor **out)
 {
     if (count == 1 && !PyTuple_Check(value))
-        return (out[0] = returned(value, what)) != NULL;
+        return (out[0] = haulpy_returned(value, what)) != NULL;
     if (!PyTuple_Check(value) || PyTuple_Size(value) != count) {
         PyErr_Format(PyExc_TypeError, "%s: a tuple of %d is expected, not %R", what, count, (PyObject *)Py_TYPE(value));
         return false;
     }
     for (int i = 0; i < count; i++)
-        if (!(out[i] = returned(PyTuple_GetItem(value, i), what)))
+        if (!(out[i] = haulpy_returned(PyTuple_GetItem(value, i), what)))
             return false;
     return true;
 }
@@ -126,7 +125,7 @@ static haul_status compose(const haul_custom_call *call, haul_tensor *const *ope
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *function = functions_of(call->name, 0);
-    PyObject        *given = function ? arrays_of(operands, call->operand_count) : NULL;
+    PyObject        *given = function ? haulpy_arrays(operands, call->operand_count) : NULL;
     PyObject        *value = given ? PyObject_CallObject(function, given) : NULL;
     bool        fine = value && take_results(value, call->result_count, "what a custom operation returns", results);
     haul_status status = haulpy_ended(fine, call->name);
@@ -142,9 +141,9 @@ static void gradient(haul_custom_gradient *g)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *function = functions_of(g->name, 1);
-    PyObject        *arrived = function ? arrays_of(g->results, g->result_count) : NULL;
-    PyObject        *operands = arrived ? arrays_of(g->saved, g->operand_count) : NULL;
-    PyObject        *results = operands ? arrays_of(g->saved_results, g->result_count) : NULL;
+    PyObject        *arrived = function ? haulpy_arrays(g->results, g->result_count) : NULL;
+    PyObject        *operands = arrived ? haulpy_arrays(g->saved, g->operand_count) : NULL;
+    PyObject        *results = operands ? haulpy_arrays(g->saved_results, g->result_count) : NULL;
     PyObject        *value = results ? PyObject_CallFunctionObjArgs(function, arrived, operands, results, NULL) : NULL;
     haul_tensor     *made[HAUL_CUSTOM_OPERANDS];
     bool             fine = value && take_results(value, g->operand_count, "what a gradient returns", made);
@@ -265,7 +264,7 @@ static PyObject *custom_apply(PyObject *unused, PyObject *args)
 static haul_tensor *compute_again(haul_tensor *const *inputs, int count, void *context)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject        *given = arrays_of(inputs, count);
+    PyObject        *given = haulpy_arrays(inputs, count);
     PyObject        *value = given ? PyObject_CallObject(context, given) : NULL;
     haul_tensor     *made = value ? haulpy_tensor(value, "what a function of haul.checkpoint returns") : NULL;
     haul_tensor     *result = made ? haulpy_as_scoped(made) : NULL;
@@ -301,7 +300,7 @@ static PyObject *checkpoint(PyObject *unused, PyObject *args)
     }
     PyObject *made = NULL;
     if (fine) {
-        haul_recompute_options options = {.context = Py_NewRef(function), .release = end_context};
+        haul_recompute_options options = {.context = Py_NewRef(function), .release = haulpy_end_context};
         haul_tensor           *y;
         haul_scope            *scope = haulpy_enter();
         Py_BEGIN_ALLOW_THREADS y = haul_checkpoint_with(compute_again, x, (int)count, &options);

@@ -8,22 +8,6 @@ static bool is_there(const haul_tensor *x)
     return x && x != HAUL_NONE;
 }
 
-/* The first `count` tensors as a tuple, or if there is one and `alone`, as an Array. NULL: raised. */
-static PyObject *arrays_of(haul_tensor *const *tensors, int count, bool alone)
-{
-    if (alone && count == 1 && is_there(tensors[0]))
-        return haulpy_array(tensors[0], true);
-    PyObject *tuple = PyTuple_New(count);
-    for (int i = 0; tuple && i < count; i++) {
-        PyObject *item = is_there(tensors[i]) ? haulpy_array(tensors[i], true) : Py_NewRef(Py_None);
-        if (!item || PyTuple_SetItem(tuple, i, item)) {
-            Py_DECREF(tuple);
-            return NULL;
-        }
-    }
-    return tuple;
-}
-
 /* Replaces tensors by what a hook returned: None, an Array for the first, or a tuple for all. False: raised. */
 static bool replace(PyObject *value, haul_tensor **tensors, int count)
 {
@@ -37,8 +21,8 @@ static bool replace(PyObject *value, haul_tensor **tensors, int count)
     }
     for (int i = 0; i < count; i++) {
         PyObject    *item = alone ? value : PyTuple_GetItem(value, i);
-        haul_tensor *x = item == Py_None ? HAUL_NONE : haulpy_tensor(item, "what a hook returns");
-        if (!x || (is_there(x) && !(x = haulpy_as_scoped(x))))
+        haul_tensor *x = haulpy_returned(item, "what a hook returns");
+        if (!x)
             return false;
         tensors[i] = x;
     }
@@ -50,10 +34,11 @@ static bool run_hook(PyObject *function, haul_args *args, bool after)
     int results = HAUL_MAX_ARGUMENTS;
     while (results > 1 && !is_there(args->y[results - 1]))
         results--;
-    PyObject *inputs = arrays_of(args->x, args->count, false);
-    PyObject *y = inputs && after ? arrays_of(args->y, results, true) : NULL;
-    PyObject *value = inputs && (y || !after) ? PyObject_CallFunctionObjArgs(function, inputs, y, NULL) : NULL;
-    bool      fine = value && replace(value, after ? args->y : args->x, after ? results : args->count);
+    PyObject  *inputs = haulpy_arrays(args->x, args->count);
+    const bool alone = results == 1 && is_there(args->y[0]);
+    PyObject  *y = !inputs || !after ? NULL : alone ? haulpy_array(args->y[0], true) : haulpy_arrays(args->y, results);
+    PyObject  *value = inputs && (y || !after) ? PyObject_CallFunctionObjArgs(function, inputs, y, NULL) : NULL;
+    bool       fine = value && replace(value, after ? args->y : args->x, after ? results : args->count);
     Py_XDECREF(value);
     Py_XDECREF(y);
     Py_XDECREF(inputs);
@@ -82,15 +67,6 @@ static haul_status after_hook(haul_module *module, haul_args *args, void *contex
     return call_hook(context, args, true);
 }
 
-static void end_context(void *context)
-{
-    if (!Py_IsInitialized())
-        return;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)context);
-    PyGILState_Release(gil);
-}
-
 /* _module_add_hook(module, before or None, after or None): the number of the hooks. */
 static PyObject *module_add_hook(PyObject *unused, PyObject *args)
 {
@@ -113,7 +89,7 @@ static PyObject *module_add_hook(PyObject *unused, PyObject *args)
                                                                 .before = before == Py_None ? NULL : before_hook,
                                                                 .after = after == Py_None ? NULL : after_hook,
                                                                 .context = pair,
-                                                                .destroy = end_context});
+                                                                .destroy = haulpy_end_context});
     if (id)
         return PyLong_FromLongLong(id);
     Py_DECREF(pair);
@@ -196,7 +172,7 @@ static PyObject *dictionary_of(const haul_event *e)
                          "time", (long long)e->time, "duration", (long long)e->duration, "flops", e->flops);
 }
 
-/* The context is the list. An event for which there is no memory is left out. */
+/* The context is the list. An event is left out if there is no memory for it. */
 static void take_event(const haul_event *event, void *context)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
