@@ -160,14 +160,14 @@ static const char *tier_help(const train_options *o)
                          : "name a --spill-folder on a disk with more room";
 }
 
-/* "haul_conv2d in conv1 needs 20.1 MiB by itself" */
+/* "haul_conv2d in conv1 needs 20.1 MiB at once" */
 static const char *over_text(const haul__fit_spill *s, char *out, size_t room)
 {
     if (s->over)
-        snprintf(out, room, "%s%s%s needs %s by itself", s->over_operation, *s->over_module ? " in " : "",
-                 s->over_module, size_of(s->over).text);
+        snprintf(out, room, "%s%s%s needs %s at once", s->over_operation, *s->over_module ? " in " : "", s->over_module,
+                 size_of(s->over).text);
     else
-        snprintf(out, room, "one of its operations needs more by itself");
+        snprintf(out, room, "one of its operations needs more at once");
     return out;
 }
 

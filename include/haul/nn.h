@@ -206,7 +206,9 @@ typedef struct HAUL__DESIGNATED haul_hook_options {
      * replace them. Give at least one */
     haul_hook *before, *after;
     void      *context;             /* passed to the hooks */
-    void (*destroy)(void *context); /* called when the hooks were removed, or the module was destroyed; may be NULL */
+    /* called when the hooks were removed, or the module was destroyed; may be NULL. A hook that removes itself still
+     * runs then, and uses its context no more */
+    void (*destroy)(void *context);
 } haul_hook_options;
 
 /* Add hooks to a module: haul_module_add_hook(net, .after = limit). Hooks are called in the order in which they were

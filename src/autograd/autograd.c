@@ -12,6 +12,7 @@
 #include "engine/copy.h"
 #include "engine/follow.h"
 #include "engine/node.h"
+#include "engine/placement/placement.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/mark.h"
 #include "transfer/move_price.h"
@@ -166,14 +167,17 @@ static haul_tensor *sum_at_once(const haul_tensor *leaf, haul_tensor *arrived)
  * to `arrived`; the caller gets one. */
 static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived, bool at_once)
 {
-    haul_device *device = leaf->storage->device;
-    haul_tensor *g = arrived;
+    haul_device   *device = leaf->storage->device;
+    haul_tensor   *g = arrived;
+    const uint32_t policy = haul__thread()->words[HAUL__PLACEMENT];
+    haul__place_as_given(); /* a plan places the operations of the pass, not these */
     if (g->storage->device != device || g->dtype != leaf->dtype)
         g = haul_to(g, device, .dtype = leaf->dtype);
     if (!haul__failed(g) && leaf->grad)
         g = at_once ? sum_at_once(leaf, g) : sum(leaf, g);
     else if (!haul__failed(g) && !may_keep(leaf, g))
         g = haul__copy_to_order_of(g, leaf);
+    haul__thread()->words[HAUL__PLACEMENT] = policy;
     if (g == arrived)
         return g;
     haul__object_release(arrived);

@@ -30,6 +30,11 @@ static bool is_batched(const haul__call *c)
     return all;
 }
 
+static bool is_scattered(const haul__call *c)
+{
+    return c->count && !haul__is_none(c->operands[0]) && !c->operands[0]->contiguous;
+}
+
 haul__machine_work haul__price_work(const haul__call *c)
 {
     const haul__cost cost = haul__cost_of(c);
@@ -39,7 +44,8 @@ haul__machine_work haul__price_work(const haul__call *c)
                                 .flops = cost.flops,
                                 .bytes = cost.bytes,
                                 .weights = weights_of(c),
-                                .batched = is_batched(c)};
+                                .batched = is_batched(c),
+                                .scattered = is_scattered(c)};
 }
 
 bool haul__price_begin(const haul__call *c)

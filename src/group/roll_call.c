@@ -272,9 +272,10 @@ static void judge_exit(void)
     for (int r = 0; r < processes(); r++) {
         if (r == self() || peers[r].gone || peers[r].answered)
             continue;
-        char one[128], text[256];
+        char        one[128], text[256];
+        const char *state = told_gone ? "does not say that it has ended" : "does not answer";
         haul__group_describe_rank(line.world, r, one, sizeof one);
-        haul__snprintf(text, sizeof text, "%s does not answer: it has stopped, has died or is cut off", one);
+        haul__snprintf(text, sizeof text, "%s %s: it has stopped, has died or is cut off", one, state);
         lose_with("haul_group_get", text);
         return;
     }

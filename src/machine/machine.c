@@ -102,6 +102,8 @@ haul__work_class haul__machine_class_of(const haul__machine_work *work)
     const bool forward = work->work_class == HAUL__WORK_CONV;
     if (work->work_class == HAUL__WORK_MATMUL && work->batched)
         return HAUL__WORK_BATCHED_MATMUL;
+    if (work->work_class == HAUL__WORK_MOVE && work->scattered)
+        return HAUL__WORK_SCATTERED_MOVE;
     if (!is_conv(work))
         return work->work_class;
     if (is_deep(work))

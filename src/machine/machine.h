@@ -20,7 +20,7 @@ typedef enum haul__work_class {
 enum {
     HAUL__MACHINE_DEVICES = 9, /* the host and eight others */
     HAUL__MACHINE_LINKS = HAUL__MACHINE_DEVICES * (HAUL__MACHINE_DEVICES - 1),
-    HAUL__MACHINE_RATES = 48,
+    HAUL__MACHINE_RATES = 96,
     HAUL__MACHINE_POINTS = 8,
     HAUL__MACHINE_LEARNT = 1024,
     HAUL__MACHINE_NAME = 32,
@@ -143,17 +143,18 @@ typedef struct haul__machine_work {
     haul__work_class work_class;
     haul_dtype       dtype;
     double           flops;
-    int64_t          bytes;    /* read and written */
-    int64_t          weights;  /* of a convolution: the bytes of its weight or of the weight's gradient */
-    int64_t          commands; /* that it submits */
-    bool             batched;  /* of a product: both operands have more than two dimensions */
+    int64_t          bytes;     /* read and written */
+    int64_t          weights;   /* of a convolution: the bytes of its weight or of the weight's gradient */
+    int64_t          commands;  /* that it submits */
+    bool             batched;   /* of a product: both operands have more than two dimensions */
+    bool             scattered; /* the first operand's elements are not one behind the other */
 } haul__machine_work;
 
 /* Flops as a whole number, at most 10^18. */
 int64_t haul__whole_flops(double flops);
 
 /* The class whose rate the operation should have: narrow and deep convolutions and batched products are classes of
- * their own. */
+ * their own, as moves of scattered elements are. */
 haul__work_class haul__machine_class_of(const haul__machine_work *work);
 
 /* True if the machine has a rate for this class and dtype on the device. Without one, predictions use the bytes and the

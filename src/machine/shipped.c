@@ -49,7 +49,10 @@ static const int percent_of_peak[] = {[HAUL__WORK_MATMUL] = 75,
                                       [HAUL__WORK_BATCHED_MATMUL] = 60,
                                       [HAUL__WORK_SOFTMAX] = 70,
                                       [HAUL__WORK_NORMALISATION_BACKWARD] = 60,
-                                      [HAUL__WORK_POOL_BACKWARD] = 50};
+                                      [HAUL__WORK_POOL_BACKWARD] = 50,
+                                      [HAUL__WORK_FUNCTION] = 80,
+                                      [HAUL__WORK_SCATTERED_MOVE] = 75};
+_Static_assert(sizeof percent_of_peak / sizeof *percent_of_peak == HAUL__WORK_OTHER, "every class has its part");
 
 /* Smaller operations leave cores idle: an operation that the peak would do in so many nanoseconds reaches
  * this percentage of the large ones' rate. */

@@ -16,6 +16,7 @@
 // clang-format off
 /* kernel text begins */
 #include "optim/adam_kernel.h"
+#include "optim/fade_kernel.h"
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
@@ -27,7 +28,7 @@ TEMPLATE(adam_steps)
         const A w = LOAD(value, p.p_at + i) * shrink;
         A g = LOAD(grad, p.g_at + i);
         if (decay != 0) g = g + decay * w;
-        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;
+        const A m = fading_mean(beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g);
         const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;
         const A divisor = M_SQRT(v) / correction + eps;
         STORE(exp_avg, p.m_at + i, m);

@@ -15,6 +15,7 @@
 // clang-format off
 /* kernel text begins */
 #include "optim/adam_kernel.h"
+#include "optim/fade_kernel.h"
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
@@ -24,7 +25,7 @@ TEMPLATE(amsgrad_moments)
     FOR_ITEMS(i) {
         A g = LOAD(grad, p.g_at + i);
         if (decay != 0) g = g + decay * LOAD(value, p.p_at + i);
-        const A m = beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g;
+        const A m = fading_mean(beta1 * LOAD(exp_avg, p.m_at + i) + rest1 * g);
         const A v = beta2 * LOAD(exp_avg_sq, p.v_at + i) + rest2 * g * g;
         STORE(exp_avg, p.m_at + i, m);
         STORE(exp_avg_sq, p.v_at + i, v);

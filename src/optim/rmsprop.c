@@ -18,6 +18,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "optim/fade_kernel.h"
+
 /* Scalars are bits of type A; rest is 1 - alpha. Offsets of states that are not there are -1. */
 typedef struct rmsprop_params {
     I64 items;
@@ -52,13 +54,13 @@ TEMPLATE(rmsprop_steps)
         A spread = s;
         STORE(square_avg, p.s_at + i, s);
         if (p.a_at >= 0) {
-            const A a = alpha * LOAD(grad_avg, p.a_at + i) + rest * g;
+            const A a = fading_mean(alpha * LOAD(grad_avg, p.a_at + i) + rest * g);
             STORE(grad_avg, p.a_at + i, a);
             spread = M_MAX(s - a * a, s * rmsprop_rounding());
         }
         A step = (p.b_at >= 0 ? g : lr * g) / (M_SQRT(spread) + eps);
         if (p.b_at >= 0) {
-            const A b = momentum * LOAD(buffer, p.b_at + i) + step;
+            const A b = fading_mean(momentum * LOAD(buffer, p.b_at + i) + step);
             STORE(buffer, p.b_at + i, b);
             step = lr * b;
         }

@@ -10,6 +10,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "optim/fade_kernel.h"
+
 /* Scalars are bits of type A; keep is 1 - dampening. */
 typedef struct sgd_params {
     I64 items;
@@ -38,7 +40,7 @@ TEMPLATE(sgd_momentum, IS_FIRST)
         const A w = LOAD(value, p.p_at + i);
         A g = LOAD(grad, p.g_at + i);
         if (decay != 0) g = g + decay * w;
-        const A v = IS_FIRST ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g;
+        const A v = fading_mean(IS_FIRST ? g : momentum * LOAD(velocity, p.v_at + i) + keep * g);
         STORE(velocity, p.v_at + i, v);
         STORE(value, p.p_at + i, w - lr * (p.nesterov ? g + momentum * v : v));
     }

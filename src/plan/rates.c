@@ -139,6 +139,20 @@ static haul_status run_copy(operands *o)
     return haul_copy_into(o->out, o->x);
 }
 
+static haul_status run_gelu(operands *o)
+{
+    return haul_gelu_into(o->out, o->x);
+}
+
+/* Sequences of 64 vectors whose 4 heads of 16 numbers are brought together, as attention does. */
+static haul_status make_heads(operands *o, haul_dtype dtype, int64_t size)
+{
+    const int64_t sequences = haul__ceil_div(size, 4096);
+    *o = (operands){.x = haul_permute(ones(dtype, HAUL_SHAPE(sequences, 64, 4, 16)), (const int[]){0, 2, 1, 3}, 4),
+                    .out = ones(dtype, HAUL_SHAPE(sequences, 4, 64, 16))};
+    return check(o);
+}
+
 static haul_status run_dropout(operands *o)
 {
     return haul_dropout_into(o->out, o->x, 0.5, true);
@@ -233,7 +247,12 @@ static const trial_kind kinds[] = {
     {HAUL__WORK_MOVE, false, make_rows, run_copy, ELEMENTS, false},
     {HAUL__WORK_RANDOM, false, make_rows, run_dropout, ELEMENTS, false},
     {HAUL__WORK_OPTIMIZER, false, make_optimizer, run_optimizer, ELEMENTS, false},
+    {HAUL__WORK_FUNCTION, false, make_rows, run_gelu, ELEMENTS, false},
+    {HAUL__WORK_SCATTERED_MOVE, false, make_heads, run_copy, ELEMENTS, false},
 };
+
+enum { FLOATS = 4 }; /* dtypes */
+_Static_assert(sizeof kinds / sizeof *kinds * FLOATS <= HAUL__MACHINE_RATES, "a device has room for all rates");
 
 /* ---- timing them ---- */
 

@@ -25,6 +25,20 @@ static bool is_batched(const haul_program *p, const haul_program_operation *o)
     return all;
 }
 
+static bool is_scattered(const haul_program *p, const haul_program_operation *o)
+{
+    const haul_program_value *v = &p->values[o->value];
+    int64_t                   stride = 1;
+    bool                      row_major = true;
+    if (!o->operand_count || v->store < 0)
+        return false;
+    for (int d = v->shape.ndim - 1; d >= 0; d--) {
+        row_major = row_major && (v->shape.dims[d] == 1 || v->strides[d] == stride);
+        stride *= v->shape.dims[d];
+    }
+    return stride && !row_major;
+}
+
 haul__machine_work haul__program_work_of(const haul_program *p, const haul_program_operation *o)
 {
     haul__machine_work w = {.operation = o->name,
@@ -34,7 +48,8 @@ haul__machine_work haul__program_work_of(const haul_program *p, const haul_progr
                             .bytes = o->bytes,
                             .weights = weights_of(p, o),
                             .commands = o->command_count,
-                            .batched = is_batched(p, o)};
+                            .batched = is_batched(p, o),
+                            .scattered = is_scattered(p, o)};
     for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
         if (p->values[v].store >= 0)
             w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);

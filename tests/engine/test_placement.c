@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "engine/placement/placing.h"
 #include "support/conformance/conformance.h"
 
 static haul_device *other;
@@ -131,6 +132,25 @@ static void test_module_device(void **state)
     haul_scope_pop(scope);
 }
 
+/* The copy that a tensor keeps as its gradient is made where the tensor is, whatever the plan in force says of others.
+ */
+static void test_kept_gradients_stay(void **state)
+{
+    (void)state;
+    haul_scope    *scope = haul_scope_push();
+    haul_tensor   *w = haul_set_requires_grad(ramp(haul_cpu()), true);
+    haul__placing *plan = haul__placing_new(1, "test");
+    strcpy(plan->items->name, "haul_to_order");
+    plan->items->device = other;
+    assert_int_equal(haul__placing_begin(plan, "test"), HAUL_OK);
+    assert_int_equal(haul_set_placement_policy(HAUL_PLACE_AUTO), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(w)), HAUL_OK);
+    expect_device(haul_tensor_grad(w), haul_cpu());
+    assert_int_equal(haul_placement_policy(), HAUL_PLACE_AUTO);
+    haul__object_release(plan);
+    haul_scope_pop(scope);
+}
+
 static void test_bad_policy(void **state)
 {
     (void)state;
@@ -143,8 +163,9 @@ int main(void)
 {
     other = test_second_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_policy), cmocka_unit_test(test_operands_move), cmocka_unit_test(test_what_stays),
-        cmocka_unit_test(test_training),   cmocka_unit_test(test_module_device),
+        cmocka_unit_test(test_bad_policy),    cmocka_unit_test(test_operands_move),
+        cmocka_unit_test(test_what_stays),    cmocka_unit_test(test_training),
+        cmocka_unit_test(test_module_device), cmocka_unit_test(test_kept_gradients_stay),
     };
     if (!other)
         return 77; /* it needs a second device */

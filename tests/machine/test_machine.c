@@ -212,7 +212,7 @@ static void test_machine__classes_operations(void **state)
                  {"haul_conv2d_backward_data", HAUL__WORK_CONV_BACKWARD},
                  {"haul_relu_backward", HAUL__WORK_ELEMENTWISE},
                  {"haul_add_scalar", HAUL__WORK_ELEMENTWISE},
-                 {"haul_gelu_backward_scalar", HAUL__WORK_ELEMENTWISE},
+                 {"haul_gelu_backward_scalar", HAUL__WORK_FUNCTION},
                  {"haul_norm", HAUL__WORK_REDUCTION},
                  {"haul_normal", HAUL__WORK_RANDOM},
                  {"haul_scalar", HAUL__WORK_MOVE},

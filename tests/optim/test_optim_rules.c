@@ -415,6 +415,60 @@ static void test_optim_rules__own_optimizers_in_recordings(void **state)
     }
 }
 
+/* ---- means that fade ---- */
+
+OPTIMIZER_CASE(sgd_momentum, haul_sgd(net, 0.1, .momentum = 0.9))
+OPTIMIZER_CASE(adam, haul_adam(net, 0.1))
+OPTIMIZER_CASE(rmsprop_centered, haul_rmsprop(net, 0.1, .momentum = 0.9, .centered = true, .eps = 1))
+
+static void set_all_gradients(haul_module *m, double value)
+{
+    haul_tensor *p = haul_module_parameter(m, "p");
+    assert_int_equal(haul_set_grad(p, haul_full_like(p, value)), HAUL_OK);
+}
+
+static void expect_no_subnormals(haul_optimizer *o, const char *name)
+{
+    haul_named_tensor states[8];
+    const int         count = haul_optimizer_state(o, states, 8);
+    double            values[SIZE];
+    assert_in_range(count, 1, 8);
+    for (int i = 0; i < count; i++) {
+        if (haul_tensor_count(states[i].tensor) != SIZE)
+            continue;
+        assert_int_equal(read_values(states[i].tensor, values, SIZE), HAUL_OK);
+        for (int k = 0; k < SIZE; k++)
+            if (fpclassify((float)values[k]) == FP_SUBNORMAL)
+                fail_msg("%s: %s is %g", name, states[i].name, values[k]);
+    }
+}
+
+/* Without gradients they become zero, and not subnormal numbers, which stay and are slow. */
+static void test_optim_rules__means_fade_to_zero(void **state)
+{
+    static const optimizer_case cases[] = {
+        {"sgd", optimizer_sgd_momentum, 1}, {"adam", optimizer_adam, 2},
+        {"amsgrad", optimizer_amsgrad, 3},  {"rmsprop", optimizer_rmsprop_centered, 3},
+        {"nadam", optimizer_nadam, 2},      {"radam", optimizer_radam, 2},
+        {"lion", optimizer_lion, 1},
+    };
+    haul_device *devices[8];
+    int          count = test_devices(devices, 8);
+    (void)state;
+    for (int d = 0; d < count; d++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            assert_int_equal(haul_set_device(devices[d]), HAUL_OK);
+            haul_module    *m = module_with_p(HAUL_F32);
+            haul_optimizer *o = cases[k].make(m);
+            for (int step = 0; step < 60; step++) {
+                set_all_gradients(m, step ? 0 : 1e-36);
+                assert_int_equal(haul_optimizer_step(o), HAUL_OK);
+            }
+            expect_no_subnormals(o, cases[k].name);
+        }
+    haul_set_device(haul_cpu());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +481,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_optim_rules__lamb_of_zeros, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__own_functions_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_in_recordings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_optim_rules__means_fade_to_zero, setup, teardown),
     };
     return cmocka_run_group_tests(tests, load_golden, free_golden);
 }

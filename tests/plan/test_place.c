@@ -556,7 +556,7 @@ static void test_place__refuses_impossible_graphs(void **context)
     make_graph(&g, 5, 12);
     g.limit[0] = g.limit[1] = 1;
     assert_int_equal(haul__place_solve(&g, &p), HAUL_OUT_OF_MEMORY);
-    assert_non_null(strstr(haul_error_message(), "fits in 1 bytes on device 0 and 1 bytes on device 1"));
+    assert_non_null(strstr(haul_error_message(), "fits in 1 byte on device 0 and 1 byte on device 1"));
     haul__place_free(&g);
     haul_error_clear();
 }

@@ -22,7 +22,7 @@
 /* A training of two layers whose steps differ by its numbers. */
 typedef struct training {
     int64_t         batch, inputs, width, classes;
-    bool            bias, residual, shared, adam, gelu, counts;
+    bool            bias, residual, shared, adam, gelu, counts, norm;
     haul_module    *first, *second, *net; /* with an activation between them: modules 0, 1 and 2 */
     haul_optimizer *optimizer;
     haul_tensor    *x, *y, *count;
@@ -57,7 +57,11 @@ static haul_status record_second(void *context)
     training *t = context;
     t->first = haul_nn_linear(t->inputs, t->width, .no_bias = !t->bias);
     t->second = haul_nn_linear(t->width, t->classes, .no_bias = !t->bias);
-    t->net = HAUL_SEQUENTIAL(t->first, t->gelu ? haul_nn_gelu() : haul_nn_relu(), t->second);
+    t->net = HAUL_SEQUENTIAL(t->first,
+                             t->norm   ? haul_nn_batch_norm(t->width)
+                             : t->gelu ? haul_nn_gelu()
+                                       : haul_nn_relu(),
+                             t->second);
     t->optimizer = t->adam ? haul_adam(t->net, 0.001) : haul_sgd(t->net, 0.1, .momentum = 0.9);
     t->x = haul_empty(HAUL_F32, HAUL_SHAPE(t->batch, t->inputs));
     t->y = haul_empty(HAUL_I64, HAUL_SHAPE(t->batch));
@@ -295,6 +299,23 @@ static void test_place_step__groups_what_stays_together(void **context)
     haul__free(m);
 }
 
+/* The gradients of a batch norm are parts of one tensor. The copy of one that its parameter keeps is made where the
+ * parameter is. */
+static void test_place_step__copies_gradients_to_parameters(void **context)
+{
+    (void)context;
+    haul__machine *m = machine_of("laptop-4g");
+    training       t = plain_training();
+    t.norm = true;
+    haul__place_graph            g = graph_of(record(&t), m);
+    const haul__place_operation *copy = find(&g, "haul_to_order", "1");
+    assert_int_equal(copy->group, find(&g, "parameter", "1")->group);
+    assert_true(copy->group != find(&g, "haul_batch_norm_backward", "1")->group);
+    haul__place_free(&g);
+    haul_program_free(&t.program);
+    haul__free(m);
+}
+
 /* The cost of one call that updates two parameters is divided, and none of it is lost. */
 static void test_place_step__divides_updates(void **context)
 {
@@ -438,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_step__equals_brute_force),
         cmocka_unit_test(test_place_step__is_near_the_best_on_three_devices),
+        cmocka_unit_test(test_place_step__copies_gradients_to_parameters),
         cmocka_unit_test(test_place_step__groups_what_stays_together),
         cmocka_unit_test(test_place_step__divides_updates),
         cmocka_unit_test(test_place_step__finds_rates_by_floating_operands),

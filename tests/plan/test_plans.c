@@ -485,7 +485,7 @@ static void test_plans__refuse_bad_input(void **state)
     expect_refused(&t, &(haul_plan_options){.devices = devices, .limit_count = 1}, HAUL_INVALID_ARGUMENT,
                    "without an array");
     expect_refused(&t, &(haul_plan_options){.devices = devices, .limits = tiny, .limit_count = 2}, HAUL_OUT_OF_MEMORY,
-                   "fits in 1 bytes on cpu and 1 bytes on sim:laptop-4g:0");
+                   "fits in 1 byte on cpu and 1 byte on sim:laptop-4g:0");
     expect_refused(&t, &(haul_plan_options){.devices = devices, .pins = both, .pin_count = 2}, HAUL_INVALID_ARGUMENT,
                    "fc1 is pinned to both");
     expect_refused(&t, &(haul_plan_options){.devices = devices, .pins = &nothing, .pin_count = 1},

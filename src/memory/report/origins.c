@@ -32,7 +32,7 @@ const char *haul__size_text(int64_t bytes, char *out, size_t size)
     int                      unit = 0;
     for (; value >= 1024 && unit < 6; unit++)
         value /= 1024;
-    haul__snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    haul__snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, bytes == 1 ? "byte" : units[unit]);
     return out;
 }
 

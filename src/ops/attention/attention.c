@@ -39,8 +39,7 @@ static haul_status check(const haul__call *c)
 static haul_tensor *only(haul_tensor *scores, haul_tensor *allowed)
 {
     haul_device *device = scores->storage->device; /* a gradient computes there, whatever the current one is */
-    return haul_where(haul_to(allowed, device), scores,
-                      haul_to(haul_full(scores->dtype, HAUL_SCALAR_SHAPE, -INFINITY), device));
+    return haul_where_scalar(haul_to(allowed, device), scores, -INFINITY);
 }
 
 /* Row i attends to columns 0 to first + i. */

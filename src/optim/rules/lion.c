@@ -13,6 +13,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "optim/fade_kernel.h"
 #include "optim/rules/rule_kernel.h"
 
 /* The scalars; rest is 1 - beta, shrink what the parameter is multiplied by. */
@@ -27,7 +28,7 @@ TEMPLATE(lion_steps)
     FOR_ITEMS(i) {
         const A g = LOAD(grad, p.g_at + i), m = LOAD(exp_avg, p.s_at[0] + i);
         STORE(value, p.p_at + i, LOAD(value, p.p_at + i) * shrink - lr * M_SIGN(beta1 * m + rest1 * g));
-        STORE(exp_avg, p.s_at[0] + i, beta2 * m + rest2 * g);
+        STORE(exp_avg, p.s_at[0] + i, fading_mean(beta2 * m + rest2 * g));
     }
 END_TEMPLATE
 

@@ -17,6 +17,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "optim/fade_kernel.h"
 #include "optim/rules/rule_kernel.h"
 
 /* The scalars; rest is 1 - beta, shrink what the parameter is multiplied by. The rate is 0
@@ -38,7 +39,7 @@ TEMPLATE(radam_steps)
         const A w = LOAD(value, p.p_at + i) * shrink;
         A g = LOAD(grad, p.g_at + i);
         if (decay != 0) g = g + decay * w;
-        const A m = beta1 * LOAD(exp_avg, p.s_at[0] + i) + rest1 * g;
+        const A m = fading_mean(beta1 * LOAD(exp_avg, p.s_at[0] + i) + rest1 * g);
         const A v = beta2 * LOAD(exp_avg_sq, p.s_at[1] + i) + rest2 * g * g;
         STORE(exp_avg, p.s_at[0] + i, m);
         STORE(exp_avg_sq, p.s_at[1] + i, v);

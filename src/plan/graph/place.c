@@ -123,16 +123,20 @@ static const char *bytes_of(const haul__place_graph *g, bool needs, char *out, s
 {
     size_t used = 0;
     char   text[48], name[24];
+    int    count = 0, listed = 0;
+    for (int d = 0; d < g->device_count; d++)
+        count += needs || g->limit[d];
     *out = '\0';
     for (int d = 0; d < g->device_count && used < size; d++) {
         haul__placement single = {.device = NULL};
+        if (!needs && !g->limit[d])
+            continue;
         if (needs && haul__place_single(g, d, &single))
             return "";
         haul__size_text(needs ? single.peaks[d].bytes : g->limit[d], text, sizeof text);
         haul__placement_free(&single);
         used += (size_t)haul__snprintf(out + used, size - used, "%s%s on %s",
-                                       haul__list_separator(d, g->device_count, " and "),
-                                       needs || g->limit[d] ? text : "any memory", name_of(g, d, name));
+                                       haul__list_separator(listed++, count, " and "), text, name_of(g, d, name));
     }
     return out;
 }

@@ -272,6 +272,16 @@ static haul_status write_value(builder *b, const haul_program_value *v, int oper
     return HAUL_OK;
 }
 
+/* True for an operation by which a parameter takes its gradient: it computes where the parameter is. */
+static bool takes_gradient(const haul__place_operation *o)
+{
+    static const char *const names[] = {"haul_to_order", "haul_add", "haul_to"};
+    bool                     found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found = found || !strcmp(o->name, names[i]);
+    return found && o->outside && !strcmp(o->section, "backward pass");
+}
+
 /* Parameters, states and gradients of one update stay together. */
 static void join_update(builder *b, const haul_program_value *values, int count, int operation)
 {
@@ -279,7 +289,9 @@ static void join_update(builder *b, const haul_program_value *values, int count,
         if (values[i].store >= 0) {
             const haul_program_store *s = &b->program->stores[values[i].store];
             const store              *x = &b->stores[values[i].store];
-            if (s->kind == HAUL_STORE_OUTSIDE && x->role == HAUL__PLACE_GRADIENT && x->uses & WRITTEN)
+            if (x->role != HAUL__PLACE_GRADIENT)
+                continue;
+            if (s->kind == HAUL_STORE_OUTSIDE ? (x->uses & WRITTEN) != 0 : takes_gradient(&b->g->operations[x->maker]))
                 haul__place_join(b->g, b->g->tensors[x->home].producer, operation);
         }
 }

@@ -37,7 +37,7 @@ classes = {r["class"] for r in cpu["rates"]}
 assert classes == {"matmul", "conv", "elementwise", "reduction", "normalisation", "pool", "index", "move", "random",
                    "optimizer", "matmul_backward", "conv_backward", "narrow_conv", "narrow_conv_backward",
                    "deep_conv", "deep_conv_backward", "batched_matmul", "softmax",
-                   "normalisation_backward", "pool_backward"}, classes
+                   "normalisation_backward", "pool_backward", "function", "scattered_move"}, classes
 for r in cpu["rates"]:
     work = [p[0] for p in r["points"]]
     assert work == sorted(set(work)) and all(p[1] > 0 for p in r["points"]), r

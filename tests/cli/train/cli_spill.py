@@ -110,7 +110,7 @@ def too_little():
     _, told = train(4, *SMALL, "--memory-limit", "10%")
     check("says what does not help", "With --spill on, a step does not fit either" in told, told)
     check("names the operation", re.search(
-        r"by the estimate: haul_\w+( in [\w.]+)? needs [0-9.]+ \w+ \([0-9,]+ bytes\) by itself", told), told)
+        r"by the estimate: haul_\w+( in [\w.]+)? needs [0-9.]+ \w+ \([0-9,]+ bytes\) at once", told), told)
     check("says what looks for more", re.search(
         rf"To find the fastest way to train that fits:\n  haul plan --devices cpu,{DEVICE} --allow "
         r"recompute,spill,accumulate --memory-limit \d+ -- --data shapes:96 --model \w+ --epochs 1 ", told), told)
