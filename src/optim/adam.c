@@ -16,7 +16,7 @@
 // clang-format off
 /* kernel text begins */
 #include "optim/adam_kernel.h"
-#include "optim/fade_kernel.h"
+#include "optim/rules/fade_kernel.h"
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT

@@ -18,7 +18,7 @@
 
 // clang-format off
 /* kernel text begins */
-#include "optim/fade_kernel.h"
+#include "optim/rules/fade_kernel.h"
 
 /* Scalars are bits of type A; rest is 1 - alpha. Offsets of states that are not there are -1. */
 typedef struct rmsprop_params {

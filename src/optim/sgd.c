@@ -10,7 +10,7 @@
 
 // clang-format off
 /* kernel text begins */
-#include "optim/fade_kernel.h"
+#include "optim/rules/fade_kernel.h"
 
 /* Scalars are bits of type A; keep is 1 - dampening. */
 typedef struct sgd_params {

@@ -72,11 +72,15 @@ static haul_status run_linear(operands *o)
     return haul_tensor_check(o->out);
 }
 
-/* Products of 64 x 32 and 32 x 64 elements, as attention has them. */
+/* Products of 64 x 32 and 32 x 64 elements, as attention has them: up to four heads are side by side in a row. */
 static haul_status make_batched_matmul(operands *o, haul_dtype dtype, int64_t size)
 {
-    *o = (operands){ones(dtype, HAUL_SHAPE(size, 64, 32)), ones(dtype, HAUL_SHAPE(size, 32, 64)),
-                    ones(dtype, HAUL_SHAPE(size, 64, 64)), NULL, NULL};
+    const int64_t heads = smaller(size, 4), sequences = size / heads;
+    haul_tensor  *x = ones(dtype, HAUL_SHAPE(sequences, 64, heads, 32)),
+                *y = ones(dtype, HAUL_SHAPE(sequences, 64, heads, 32));
+    *o = (operands){.x = haul_permute(x, (const int[]){0, 2, 1, 3}, 4),
+                    .y = haul_permute(y, (const int[]){0, 2, 3, 1}, 4),
+                    .out = ones(dtype, HAUL_SHAPE(sequences, heads, 64, 64))};
     return check(o);
 }
 

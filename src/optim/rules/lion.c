@@ -13,7 +13,7 @@
 
 // clang-format off
 /* kernel text begins */
-#include "optim/fade_kernel.h"
+#include "optim/rules/fade_kernel.h"
 #include "optim/rules/rule_kernel.h"
 
 /* The scalars; rest is 1 - beta, shrink what the parameter is multiplied by. */

@@ -18,7 +18,7 @@
 
 // clang-format off
 /* kernel text begins */
-#include "optim/fade_kernel.h"
+#include "optim/rules/fade_kernel.h"
 #include "optim/rules/rule_kernel.h"
 
 /* The scalars; rest is 1 - beta, shrink what the parameter is multiplied by, fade is log(0.96) momentum_decay. The last

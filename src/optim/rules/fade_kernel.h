@@ -1,6 +1,6 @@
 /* Part of the kernel text of optimizers that keep a mean of gradients. */
-#ifndef HAUL_OPTIM_FADE_KERNEL_H
-#define HAUL_OPTIM_FADE_KERNEL_H
+#ifndef HAUL_OPTIM_RULES_FADE_KERNEL_H
+#define HAUL_OPTIM_RULES_FADE_KERNEL_H
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
 // clang-format off
