@@ -453,7 +453,10 @@ static haul_status take_results(const examples *e, int64_t b, int64_t length)
         if (k >= e->state_count && length < e->steps && !haul__failed(y)) {
             haul_shape shape = y->shape;
             shape.dims[0] = e->steps - length;
-            y = haul_cat((haul_tensor *const[]){y, haul_zeros(y->dtype, shape)}, 2, 0);
+            haul_tensor *both[] = {y, haul_zeros(y->dtype, shape)};
+            y = haul_cat(both, 2, 0);
+            haul_drop(both[0]);
+            haul_drop(both[1]);
         }
         if (haul__failed(y))
             return haul_error_status();

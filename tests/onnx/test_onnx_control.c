@@ -318,6 +318,44 @@ static void test_onnx_control__scan_of_examples(void **state)
     haul_scope_pop(scope);
 }
 
+/* Results of shorter examples are freed when they have their zeros. */
+static void test_onnx_control__scan_keeps_one_result_of_an_example(void **state)
+{
+    (void)state;
+    enum { EXAMPLES = 64, STEPS = 3, PART = 256 };
+    haul_scope       *scope = haul_scope_push();
+    haul_device      *cpu = haul_device_get("cpu");
+    haul_memory_stats before, after;
+    int64_t           lengths[EXAMPLES];
+    message           body = {0}, node = node_of("Scan", "n s0 m", "- y");
+    for (int i = 0; i < EXAMPLES; i++)
+        lengths[i] = 2;
+    put_value(&body, 11, "s", FLOAT, SIZES(PART));
+    put_value(&body, 11, "part", FLOAT, SIZES(PART));
+    add(&body, node_of("Add", "s part", "next"));
+    put_value(&body, 12, "next", FLOAT, SIZES(PART));
+    put_value(&body, 12, "next", FLOAT, SIZES(PART));
+    begin(false);
+    put_tensor(&graph, "m_shape", INT64, SIZES(3), (const int64_t[]){EXAMPLES, STEPS, PART}, 24);
+    put_tensor(&graph, "s_shape", INT64, SIZES(2), (const int64_t[]){EXAMPLES, PART}, 16);
+    put_tensor(&graph, "n", INT64, SIZES(EXAMPLES), lengths, sizeof lengths);
+    add_f32(&graph, "zero", 0);
+    add(&graph, node_of("Expand", "zero m_shape", "m"));
+    add(&graph, node_of("Expand", "zero s_shape", "s0"));
+    put_graph(&node, "body", &body);
+    put_int(&node, "num_scan_inputs", 1);
+    add(&graph, node);
+    haul_module *net = load_of(8);
+    assert_true(haul_tensor_is_valid(haul_call(net, input())));
+    assert_int_equal(haul_memory_stats_get(cpu, &before), HAUL_OK);
+    haul_memory_reset_peak(cpu);
+    assert_true(haul_tensor_is_valid(haul_call(net, input())));
+    assert_int_equal(haul_memory_stats_get(cpu, &after), HAUL_OK);
+    const int64_t part = PART * 4, kept = EXAMPLES * STEPS * part;
+    assert_in_range(after.peak_allocated - before.allocated, kept, 2 * kept + EXAMPLES * part);
+    haul_scope_pop(scope);
+}
+
 static void test_onnx_control__wrong_graphs(void **state)
 {
     (void)state;
@@ -369,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_onnx_control__if_in_a_loop),
         cmocka_unit_test(test_onnx_control__scan),
         cmocka_unit_test(test_onnx_control__scan_of_examples),
+        cmocka_unit_test(test_onnx_control__scan_keeps_one_result_of_an_example),
         cmocka_unit_test(test_onnx_control__wrong_graphs),
     };
     return cmocka_run_group_tests_name("onnx_control", tests, NULL, NULL);
