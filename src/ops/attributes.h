@@ -49,6 +49,11 @@ typedef struct haul__flip_attributes {
     bool flipped[HAUL_MAX_DIMS];
 } haul__flip_attributes;
 
+typedef struct haul__roll_attributes {
+    int64_t shift; /* becomes non-negative */
+    int     axis, reserved;
+} haul__roll_attributes;
+
 typedef struct haul__triangle_attributes {
     int64_t diagonal;
 } haul__triangle_attributes;

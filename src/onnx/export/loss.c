@@ -17,20 +17,29 @@ static int reduced(haul__onnx_saved *g, const char *type, int x)
 
 /* ---- losses of classes ---- */
 
+/* The dtype in which the node computes: NegativeLogLikelihoodLoss takes bf16 from opset 22 on. */
+static haul_dtype dtype_of(const haul__onnx_saving *c)
+{
+    const bool is_old = c->g->opset < 22 && !strcmp(c->row->type, "NegativeLogLikelihoodLoss");
+    return is_old && c->in[0].dtype == HAUL_BF16 ? HAUL_F32 : c->in[0].dtype;
+}
+
 static int class_loss(haul__onnx_saving *c)
 {
     static const char *const reductions[] = {
         [HAUL_REDUCE_MEAN] = "mean", [HAUL_REDUCE_SUM] = "sum", [HAUL_REDUCE_NONE] = "none"};
     const haul__class_attributes *a = c->attributes;
     haul__onnx_saved             *g = c->g;
+    const haul_dtype              dtype = dtype_of(c);
+    const int                     x = c->in[0].dtype == dtype ? c->x[0] : haul__onnx_add_cast(g, c->x[0], dtype);
     int                           weight = c->x[2];
-    if (weight != HAUL__ONNX_ABSENT && c->in[2].dtype != c->in[0].dtype)
-        weight = haul__onnx_add_cast(g, weight, c->in[0].dtype);
-    const int y = NODE(g, c->row->type, c->x[0], c->x[1], weight);
+    if (weight != HAUL__ONNX_ABSENT && c->in[2].dtype != dtype)
+        weight = haul__onnx_add_cast(g, weight, dtype);
+    const int y = NODE(g, c->row->type, x, c->x[1], weight);
     haul__onnx_set_text(g, "reduction", reductions[a->reduction]);
     if (a->ignores)
         haul__onnx_set_int(g, "ignore_index", a->ignored);
-    return y;
+    return c->in[0].dtype == dtype ? y : haul__onnx_add_cast(g, y, c->in[0].dtype);
 }
 
 /* With smoothing, the mean of all classes' losses has a part in each row. */

@@ -131,6 +131,22 @@ int haul__onnx_save_flip(haul__onnx_saving *c)
                 haul__onnx_add_ints(c->g, axes, count), from);
 }
 
+/* The last `shift` elements come first. */
+int haul__onnx_save_roll(haul__onnx_saving *c)
+{
+    const haul__roll_attributes *a = c->attributes;
+    const int64_t                n = c->in[0].shape.dims[a->axis];
+    if (varies(c, sizeof *a) || (a->shift && n != c->other_in[0].shape.dims[a->axis]))
+        return haul__onnx_cannot(c, batch_sized);
+    if (!a->shift)
+        return c->x[0];
+    const int last = NODE(c->g, "Slice", c->x[0], INTS(n - a->shift), INTS(n), INTS(a->axis));
+    const int first = NODE(c->g, "Slice", c->x[0], INTS(0), INTS(n - a->shift), INTS(a->axis));
+    const int y = NODE(c->g, "Concat", last, first);
+    haul__onnx_set_int(c->g, "axis", a->axis);
+    return y;
+}
+
 int haul__onnx_save_triangle(haul__onnx_saving *c)
 {
     const int64_t k = ((const haul__triangle_attributes *)c->attributes)->diagonal;
@@ -189,6 +205,32 @@ int haul__onnx_save_scatter_fold(haul__onnx_saving *c)
 {
     const haul__scatter_attributes *a = c->attributes;
     return scatter(c, a->axis, a->how == HAUL_SCATTER_PROD ? "mul" : a->how == HAUL_SCATTER_MAX ? "max" : "min");
+}
+
+/* Rows added to zeros where the indices point: haul_index_add. Sums of f16 and bf16 are rounded once. */
+int haul__onnx_save_index_sum(haul__onnx_saving *c)
+{
+    const haul__index_attributes *a = c->attributes;
+    const haul_shape             *g = &c->in[0].shape, *other = &c->other_in[0].shape;
+    const haul_dtype              dtype = c->in[0].dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32;
+    haul_shape                    alone = {.ndim = g->ndim};
+    if (a->skip >= 0)
+        return haul__onnx_cannot(c, "it leaves out an index");
+    for (int d = 0; d < g->ndim; d++)
+        alone.dims[d] = d == a->axis ? -1 : 1;
+    const int sizes = haul__onnx_sizes(c, g, other, false);
+    const int zeros = c->why ? HAUL__ONNX_ABSENT : haul__onnx_sizes(c, &c->out[0].shape, &c->other_out[0].shape, false);
+    if (c->why)
+        return HAUL__ONNX_ABSENT;
+    const int x = NODE(c->g, "ConstantOfShape", zeros);
+    haul__onnx_set_number(c->g, "value", dtype, 0);
+    const int index = NODE(c->g, "Reshape", c->x[1], haul__onnx_add_ints(c->g, alone.dims, alone.ndim));
+    const int all = NODE(c->g, "Expand", index, sizes);
+    const int rows = c->in[0].dtype == dtype ? c->x[0] : haul__onnx_add_cast(c->g, c->x[0], dtype);
+    const int y = NODE(c->g, "ScatterElements", x, all, rows);
+    haul__onnx_set_int(c->g, "axis", a->axis);
+    haul__onnx_set_text(c->g, "reduction", "add");
+    return c->in[0].dtype == dtype ? y : haul__onnx_add_cast(c->g, y, c->in[0].dtype);
 }
 
 /* ---- joins ---- */

@@ -139,12 +139,6 @@ KERNEL7(ctc_backward, ctc_params, T, out, T, beta, const T, log_p, const T, alph
 /* kernel text ends */
 // clang-format on
 
-typedef struct ctc_attributes {
-    haul_reduction reduction;
-    bool           zero_infinity, reserved[3];
-    int64_t        blank;
-} ctc_attributes;
-
 /* The operands; of the gradient alpha and g follow the lengths. */
 enum { LOG_P, TARGETS, LENGTHS, ALPHA, G };
 
@@ -157,8 +151,8 @@ static haul_status overflow(const haul__call *c)
 /* Offsets are left at 0. */
 static haul_status describe(const haul__call *c, ctc_params *p, int64_t *row)
 {
-    const ctc_attributes *a = haul__attributes_of(c);
-    const haul_shape     *x = &c->operands[LOG_P]->shape, *y = &c->operands[TARGETS]->shape;
+    const haul__ctc_attributes *a = haul__attributes_of(c);
+    const haul_shape           *x = &c->operands[LOG_P]->shape, *y = &c->operands[TARGETS]->shape;
     *p = (ctc_params){.items = x->dims[1],
                       .frames = x->dims[0],
                       .classes = x->dims[2],
@@ -244,7 +238,7 @@ HAUL__OPERATION(ctc_losses_backward) = {
     .results = {{"dx"}},
     .dtypes = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64),
     .kernel = HAUL__K_ctc_backward,
-    .attributes_size = HAUL__ATTRIBUTES(ctc_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__ctc_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .cost = cost,
@@ -271,7 +265,7 @@ HAUL__OPERATION(ctc_losses) = {
     .results = {{"losses"}, {"alpha", .hidden = true, .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64),
     .kernel = HAUL__K_ctc_losses,
-    .attributes_size = HAUL__ATTRIBUTES(ctc_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__ctc_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -283,7 +277,7 @@ HAUL__OPERATION(ctc_losses) = {
 /* The operands of the public function. */
 enum { FRAMES = 2, LABELS };
 
-static haul_status check(const haul__call *c, const ctc_attributes *a)
+static haul_status check(const haul__call *c, const haul__ctc_attributes *a)
 {
     const haul_shape *x = &c->operands[LOG_P]->shape, *y = &c->operands[TARGETS]->shape;
     const bool        batch = x->ndim == 3;
@@ -314,7 +308,7 @@ static haul_status check(const haul__call *c, const ctc_attributes *a)
 
 static haul_status ctc_loss(haul__call *c)
 {
-    const ctc_attributes *a = haul__attributes(c);
+    const haul__ctc_attributes *a = haul__attributes(c);
     if (check(c, a) || haul_set_device(c->device)) /* until the call ends */
         return haul_error_status();
     haul_tensor  *x = haul__widened(c->operands[LOG_P]), *y = c->operands[TARGETS];
@@ -345,7 +339,7 @@ HAUL__OPERATION(ctc_loss) = {
     .results = {{"loss"}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(ctc_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__ctc_attributes),
     .compose = ctc_loss,
 };
 
@@ -353,7 +347,7 @@ haul_tensor *haul_ctc_loss_with(haul_tensor *log_p, const haul_ctc_loss_options 
 {
     if (!o)
         return haul__no_options(&haul__operation_ctc_loss);
-    ctc_attributes a = {.reduction = o->reduction, .zero_infinity = o->zero_infinity, .blank = o->blank};
+    haul__ctc_attributes a = {.reduction = o->reduction, .zero_infinity = o->zero_infinity, .blank = o->blank};
     return HAUL__APPLY(ctc_loss, &a, log_p, o->targets, haul__optional(o->input_lengths),
                        haul__optional(o->target_lengths));
 }

@@ -31,6 +31,12 @@ typedef struct haul__pair_attributes {
     double          number; /* delta or beta */
 } haul__pair_attributes;
 
+typedef struct haul__ctc_attributes {
+    haul_reduction reduction;
+    bool           zero_infinity, reserved[3];
+    int64_t        blank;
+} haul__ctc_attributes;
+
 /* For infer and compose: fails for an invalid reduction. HAUL_REDUCE_BATCH_MEAN is valid only with `batch`. */
 haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction, bool batch);
 

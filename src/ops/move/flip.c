@@ -55,14 +55,9 @@ HAUL__FUNCTIONS_WITH(flip, haul__flip_attributes, attributes_of(o), (const haul_
 
 /* ---- roll ---- */
 
-typedef struct roll_attributes {
-    int64_t shift; /* becomes non-negative */
-    int     axis, reserved;
-} roll_attributes;
-
 static haul_status infer_roll(haul__call *c)
 {
-    roll_attributes *a = haul__attributes(c);
+    haul__roll_attributes *a = haul__attributes(c);
     if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     const int64_t n = c->operands[0]->shape.dims[a->axis];
@@ -73,16 +68,16 @@ static haul_status infer_roll(haul__call *c)
 
 static haul_status compute_roll(haul__call *c)
 {
-    const roll_attributes *a = haul__attributes(c);
-    haul_tensor           *x = c->operands[0];
-    haul__axis_map         maps[HAUL_MAX_DIMS] = {{0}};
+    const haul__roll_attributes *a = haul__attributes(c);
+    haul_tensor                 *x = c->operands[0];
+    haul__axis_map               maps[HAUL_MAX_DIMS] = {{0}};
     maps[a->axis] = (haul__axis_map){HAUL__WAY_WRAP, x->shape.dims[a->axis] - a->shift};
     return haul__remap(c, c->results[0], x, maps, 0);
 }
 
 static void roll_gradient(haul__gradient *g)
 {
-    const roll_attributes *a = g->attributes;
+    const haul__roll_attributes *a = g->attributes;
     g->operands[0] = haul_roll(g->results[0], -a->shift, a->axis);
 }
 
@@ -91,10 +86,11 @@ HAUL__OPERATION(roll) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .dtypes = HAUL__EVERY,
-    .attributes_size = HAUL__ATTRIBUTES(roll_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__roll_attributes),
     .infer = infer_roll,
     .compute = compute_roll,
     .gradient = roll_gradient,
 };
 
-HAUL__FUNCTIONS(roll, (&(roll_attributes){.shift = shift, .axis = axis}), (haul_tensor * x, int64_t shift, int axis), x)
+HAUL__FUNCTIONS(roll, (&(haul__roll_attributes){.shift = shift, .axis = axis}),
+                (haul_tensor * x, int64_t shift, int axis), x)
