@@ -61,10 +61,13 @@ def write_wheel(folder, package):
     name = f"haul-{version()}-{TAG}.whl"
     info = f"haul-{version()}.dist-info"
     files = []
-    for file in sorted(os.listdir(package)):
-        if file.endswith((".py", ".pyi", ".so")) or file == "py.typed":
-            with open(os.path.join(package, file), "rb") as f:
-                files.append((f"haul/{file}", f.read()))
+    for place, folders, names in os.walk(package):
+        folders.sort()
+        for file in sorted(names):
+            if file.endswith((".py", ".pyi", ".so", ".h", ".def")) or file == "py.typed":
+                path = os.path.join(place, file)
+                with open(path, "rb") as f:
+                    files.append((f"haul/{os.path.relpath(path, package)}", f.read()))
     wheel = f"Wheel-Version: 1.0\nGenerator: haul_build\nRoot-Is-Purelib: false\nTag: {TAG}\n"
     files += [(f"{info}/METADATA", metadata().encode()), (f"{info}/WHEEL", wheel.encode())]
     record = ""

@@ -2,7 +2,9 @@
 C function is an argument by its name. docs/python.md explains what differs from NumPy and PyTorch."""
 
 import builtins as _builtins
+from collections.abc import Callable as _Callable
 from contextlib import contextmanager as _contextmanager
+from typing import Any as _Any
 
 from . import _dtype, _haul, errors
 from ._functions import *  # noqa: F403
@@ -11,6 +13,7 @@ from ._functions import ledger_begin, profile_begin, grad_enabled, load_weights,
 from ._haul import (Array, Average, BestWeights, Dataset, Generator, GradScaler, Loader, Module, Optimizer, Plan, Recording,
                     Safetensors, Schedule, Transform, array, from_dlpack)
 from ._dtype import DType
+from ._kernel import kernel, pointwise
 from .errors import Error
 
 _haul._set_exceptions(errors.BY_STATUS)
@@ -145,6 +148,14 @@ def plan(step, module=None, devices=None):
     return _haul._plan_new(step, module, devices)
 
 
+def estimate(step: _Callable[[], _Any]) -> dict[str, _Any]:
+    """What step() would cost, from a dry run, in which nothing is allocated or computed: a dictionary as haul_estimate_result of
+    include/haul/estimate.h. "flops", "bytes_touched", "moved" with bytes and counts of copies, "devices", a list of dictionaries
+    with "device", "peak_bytes", "origins" and more, and "operations", one for each call. What step() reads, as item() does, is
+    an error."""
+    return _haul._estimate(step)
+
+
 def fit(step, module=None, device=None, memory_limit=0, host_limit=0, batch=0, most_batch=0, recompute=False, spill=False,
         bf16=False, apply=False):
     """The fastest way to train within a memory limit: a dictionary with "batch", "step_ms", "peak_bytes" and more, as
@@ -185,12 +196,27 @@ class Group(_haul.Group):
 _haul._set_class("group", Group)
 
 
+_PROFILE_KEYS = {"operation": 1, "module": 2, "kernel": 3}
+
+
 class Profile(_haul.Profile):
     """What a part of the program did, and when."""
 
     def summary(self):
         """A dictionary of the times of the profile: "steps", "wall_ms", "forward_ms" and so on."""
         return _haul._profile_summary(self)
+
+    def rows(self, by: str = "operation") -> list[dict[str, _Any]]:
+        """A dictionary for each operation, "module" or "kernel", those with the largest share first: "name", "calls", "host_ms",
+        "device_ms", "flops" and the other members of haul_profile_row."""
+        if by not in _PROFILE_KEYS:
+            raise ValueError(f"rows: {by!r} is none of {', '.join(_PROFILE_KEYS)}")
+        return _haul._profile_rows(self, _PROFILE_KEYS[by])
+
+    def audit(self) -> list[dict[str, _Any]]:
+        """A dictionary for each finding, the most expensive first: "kind", "place", "what", "fix", "ms_per_step" and the other
+        members of haul_finding."""
+        return _haul._profile_audit(self)
 
 
 _haul._set_class("profile", Profile)

@@ -8,6 +8,7 @@ Each `for` over a loader is the next epoch; loader.epoch(n) is one by its number
 """
 
 from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
 
 from . import _haul
 from ._data import *  # noqa: F403
@@ -51,6 +52,18 @@ def of(source, fields=None, count=None, name="of Python"):
         fields = {key: {"dtype": value.dtype, "shape": value.shape} for key, value in arrays.items()}
     rows = tuple((key, f["dtype"], f.get("shape", ()), f.get("classes", 0), float(f.get("padding", 0))) for key, f in fields.items())
     return _haul._dataset_new(source, rows, len(source) if count is None else count, name)
+
+
+def transform(function: Callable, fields: str | Sequence[str], changes: Mapping[str, Mapping] | None = None,
+              draws: int = 0) -> Transform:
+    """A transform of Python, for haul.data.map: function(x, ...) gets an Array for each of `fields`, "x" or "x, mask", and
+    returns what takes its place, or a tuple for several.
+
+    `changes` says which dtypes and shapes change, {"x": {"dtype": "f32", "shape": (3, 8, 8)}}; what is left out stays. The
+    function gets `draws` random numbers from 0 to 1 behind the fields, which are the example's own: they do not depend on the
+    number of workers. Several threads may call it."""
+    names = tuple(name.strip() for name in fields.split(",")) if isinstance(fields, str) else tuple(fields)
+    return _haul._transform_new(function, names, tuple((key, c.get("dtype"), c.get("shape")) for key, c in (changes or {}).items()), draws)
 
 
 def split(dataset, fractions, seed=0, in_order=False):

@@ -139,7 +139,7 @@ PyObject  *haulpy_get_item(PyObject *self, PyObject *key);
 int        haulpy_set_item(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t haulpy_length(PyObject *self);
 
-/* ---- functions of the program (program.c, steps.c, hooks.c) ---- */
+/* ---- functions of the program (program.c, steps.c, hooks.c, kernel.c) ---- */
 
 /* The result of a function of the program as a tensor of the calling scope: a view, which ends with it. */
 haul_tensor *haulpy_as_scoped(haul_tensor *x);
@@ -150,7 +150,16 @@ PyObject *haulpy_arrays(haul_tensor *const *tensors, int count);
 /* Gives back the reference that the library held as a context. */
 void haulpy_end_context(void *context);
 
+/* What a custom operation of this name calls, as a tuple with None for what is absent: those with a kernel have all
+ * parts, the others the first two. A new reference; NULL: raised. */
+enum { CUSTOM_COMPOSE, CUSTOM_GRADIENT, CUSTOM_SHAPES, CUSTOM_LAUNCH, CUSTOM_NUMBERS, CUSTOM_OPERATION };
+PyObject *haulpy_custom_part(const char *name, int which);
+/* Registers the operation, which stays as long as the process, with its parts. A capsule for _custom_apply; NULL:
+ * raised, and the operation is still the caller's. */
+PyObject *haulpy_custom_add(haul_custom_operation *operation, PyObject *parts);
+void      haulpy_custom_gradient(haul_custom_gradient *gradient);
+
 extern PyMethodDef haulpy_watch_functions[], haulpy_program_functions[], haulpy_step_functions[],
-    haulpy_hook_functions[], haulpy_source_functions[];
+    haulpy_hook_functions[], haulpy_source_functions[], haulpy_kernel_functions[];
 
 #endif

@@ -79,17 +79,33 @@ PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names)
 
 /* ---- custom operations: the library finds their functions by the name of the call ---- */
 
-/* {name: (compose, gradient or None)}; nothing is removed, because operations stay registered. */
+/* {name: parts}; nothing is removed, because operations stay registered. */
 static PyObject *customs;
 
-/* A new reference, or NULL: raised. */
-static PyObject *functions_of(const char *name, int which)
+PyObject *haulpy_custom_part(const char *name, int which)
 {
-    PyObject *pair = customs ? PyDict_GetItemString(customs, name) : NULL;
-    if (pair)
-        return Py_NewRef(PyTuple_GetItem(pair, which));
+    PyObject *parts = customs ? PyDict_GetItemString(customs, name) : NULL;
+    if (parts)
+        return Py_NewRef(PyTuple_GetItem(parts, which));
     PyErr_Format(PyExc_RuntimeError, "unknown custom operation %s", name);
     return NULL;
+}
+
+PyObject *haulpy_custom_add(haul_custom_operation *operation, PyObject *parts)
+{
+    PyObject *capsule = PyCapsule_New(operation, "haul.custom", NULL);
+    if (!capsule || (!customs && !(customs = PyDict_New()))) {
+        Py_XDECREF(capsule);
+        return NULL;
+    }
+    haulpy_begin();
+    if (haul_custom_register(operation)) {
+        Py_DECREF(capsule);
+        return haulpy_raise();
+    }
+    if (PyDict_SetItemString(customs, operation->name, parts))
+        PyErr_Clear(); /* its calls raise that it is unknown: it is registered, and must stay */
+    return capsule;
 }
 
 PyObject *haulpy_arrays(haul_tensor *const *tensors, int count)
@@ -124,7 +140,7 @@ static bool take_results(PyObject *value, int count, const char *what, haul_tens
 static haul_status compose(const haul_custom_call *call, haul_tensor *const *operands, haul_tensor **results)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject        *function = functions_of(call->name, 0);
+    PyObject        *function = haulpy_custom_part(call->name, CUSTOM_COMPOSE);
     PyObject        *given = function ? haulpy_arrays(operands, call->operand_count) : NULL;
     PyObject        *value = given ? PyObject_CallObject(function, given) : NULL;
     bool        fine = value && take_results(value, call->result_count, "what a custom operation returns", results);
@@ -136,15 +152,33 @@ static haul_status compose(const haul_custom_call *call, haul_tensor *const *ope
     return status;
 }
 
-/* gradient(gradients, operands, results): a tuple of the operands' gradients. */
-static void gradient(haul_custom_gradient *g)
+/* The numbers that a call of a kernel was given; for other operations NULL without an exception. */
+static PyObject *numbers_of(const haul_custom_gradient *g)
+{
+    PyObject  *count = g->attributes ? haulpy_custom_part(g->name, CUSTOM_NUMBERS) : NULL;
+    const long n = count ? PyLong_AsLong(count) : 0;
+    PyObject  *tuple = count ? PyTuple_New(n) : NULL;
+    for (long i = 0; tuple && i < n; i++) {
+        PyObject *number = PyFloat_FromDouble(((const double *)g->attributes)[i]);
+        if (!number || PyTuple_SetItem(tuple, i, number))
+            Py_CLEAR(tuple);
+    }
+    Py_XDECREF(count);
+    return tuple;
+}
+
+/* gradient(gradients, operands, results), for a kernel with numbers also these: a tuple of the operands' gradients. */
+void haulpy_custom_gradient(haul_custom_gradient *g)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject        *function = functions_of(g->name, 1);
+    PyObject        *function = haulpy_custom_part(g->name, CUSTOM_GRADIENT);
     PyObject        *arrived = function ? haulpy_arrays(g->results, g->result_count) : NULL;
     PyObject        *operands = arrived ? haulpy_arrays(g->saved, g->operand_count) : NULL;
     PyObject        *results = operands ? haulpy_arrays(g->saved_results, g->result_count) : NULL;
-    PyObject        *value = results ? PyObject_CallFunctionObjArgs(function, arrived, operands, results, NULL) : NULL;
+    PyObject        *numbers = results ? numbers_of(g) : NULL;
+    PyObject        *value = results && !PyErr_Occurred()
+                                 ? PyObject_CallFunctionObjArgs(function, arrived, operands, results, numbers, NULL)
+                                 : NULL;
     haul_tensor     *made[HAUL_CUSTOM_OPERANDS];
     bool             fine = value && take_results(value, g->operand_count, "what a gradient returns", made);
     haulpy_ended(fine, g->name);
@@ -154,6 +188,7 @@ static void gradient(haul_custom_gradient *g)
                 fine ? made[i]
                      : haul_tensor_fail(haul_error_status(), g->name, NULL, "the function of the program failed");
     Py_XDECREF(value);
+    Py_XDECREF(numbers);
     Py_XDECREF(results);
     Py_XDECREF(operands);
     Py_XDECREF(arrived);
@@ -207,35 +242,27 @@ static PyObject *custom_new(PyObject *unused, PyObject *args)
     }
     o->rule = HAUL_CUSTOM_AS_GIVEN;
     o->compose = compose;
-    o->gradient = backward != Py_None ? gradient : NULL;
+    o->gradient = backward != Py_None ? haulpy_custom_gradient : NULL;
     PyObject *pair = PyTuple_Pack(2, function, backward);
-    if (!pair || (!customs && !(customs = PyDict_New()))) {
-        Py_XDECREF(pair);
+    PyObject *capsule = pair ? haulpy_custom_add(o, pair) : NULL;
+    Py_XDECREF(pair);
+    if (!capsule)
         PyMem_Free(o);
-        return NULL;
-    }
-    haulpy_begin();
-    haul_status status = haul_custom_register(o);
-    if (status || PyDict_SetItemString(customs, name, pair)) {
-        if (status) {
-            PyMem_Free(o);
-            haulpy_raise();
-        }
-        Py_DECREF(pair);
-        return NULL;
-    }
-    Py_DECREF(pair);
-    return PyCapsule_New(o, "haul.custom", NULL);
+    return capsule;
 }
 
-/* _custom_apply(operation, operands, results): an Array, or a tuple of several. */
+/* _custom_apply(operation, operands, results, numbers of a kernel): an Array, or a tuple of several. */
 static PyObject *custom_apply(PyObject *unused, PyObject *args)
 {
     (void)unused;
-    PyObject *capsule, *operands;
+    PyObject *capsule, *operands, *given = NULL;
+    double    numbers[HAUL_KERNEL_NUMBERS] = {0};
     int       wanted;
-    if (!PyArg_ParseTuple(args, "OO!i", &capsule, &PyTuple_Type, &operands, &wanted))
+    if (!PyArg_ParseTuple(args, "OO!i|O!", &capsule, &PyTuple_Type, &operands, &wanted, &PyTuple_Type, &given))
         return NULL;
+    for (Py_ssize_t i = 0; given && i < PyTuple_Size(given) && i < HAUL_KERNEL_NUMBERS; i++)
+        if (!haulpy_as_double(PyTuple_GetItem(given, i), "a number of a kernel", &numbers[i]))
+            return NULL;
     haul_custom_operation *o = PyCapsule_GetPointer(capsule, "haul.custom");
     if (!o)
         return NULL;
@@ -251,7 +278,7 @@ static PyObject *custom_apply(PyObject *unused, PyObject *args)
             return NULL;
     haul_scope                    *scope = haulpy_enter();
     haul_status                    status;
-    Py_BEGIN_ALLOW_THREADS         status = haul_apply_all(o, NULL, x, (int)count, results);
+    Py_BEGIN_ALLOW_THREADS         status = haul_apply_all(o, given ? numbers : NULL, x, (int)count, results);
     Py_END_ALLOW_THREADS PyObject *made = status        ? haulpy_raise()
                                           : wanted == 1 ? haulpy_array(results[0], false)
                                                         : haulpy_tuple(NULL, results, wanted);

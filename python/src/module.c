@@ -23,6 +23,7 @@ PyMODINIT_FUNC PyInit__haul(void)
         PyModule_AddFunctions(module, haulpy_program_functions) ||
         PyModule_AddFunctions(module, haulpy_step_functions) || PyModule_AddFunctions(module, haulpy_hook_functions) ||
         PyModule_AddFunctions(module, haulpy_source_functions) ||
+        PyModule_AddFunctions(module, haulpy_kernel_functions) ||
         PyModule_AddFunctions(module, haulpy_watch_functions) || !haulpy_add_array_type(module) ||
         !haulpy_add_object_types(module)) {
         Py_XDECREF(module);

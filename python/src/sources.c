@@ -1,4 +1,4 @@
-/* Datasets whose examples Python reads, files from the network, ONNX models, and summaries of profiles. */
+/* Datasets whose examples Python reads, transforms of Python, files from the network, ONNX models, and groups. */
 #include "core.h"
 
 /* ---- datasets ---- */
@@ -155,6 +155,178 @@ static PyObject *dataset_new(PyObject *unused, PyObject *args)
     Py_END_ALLOW_THREADS return haulpy_object(KIND_DATASET, dataset, false);
 }
 
+/* ---- transforms ---- */
+
+/* The context of a transform: its function, the fields that it gets, and what it makes of them. */
+typedef struct own_transform {
+    PyObject *function;
+    PyObject *names;   /* a tuple of texts */
+    PyObject *changes; /* a tuple of (field, dtype or None, shape or None) */
+    int       draws;   /* random numbers that the function gets */
+} own_transform;
+
+static void close_transform(void *context)
+{
+    own_transform *own = context;
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_XDECREF(own->function);
+    Py_XDECREF(own->names);
+    Py_XDECREF(own->changes);
+    PyMem_Free(own);
+    PyGILState_Release(gil);
+}
+
+/* The number of a field in the example; -1: raised. */
+static int field_of(haul_example *example, PyObject *name)
+{
+    const char       *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    const haul_value *value = text ? haul_example_field(example, text) : NULL;
+    if (text && !value)
+        haulpy_raise();
+    return value ? (int)(value - example->fields) : -1;
+}
+
+/* The arguments of the function: copies of the fields, and random numbers. A new reference; NULL: raised. */
+static PyObject *transform_arguments(const own_transform *own, haul_example *example, const int *fields, int count)
+{
+    PyObject *given = PyTuple_New(count + own->draws);
+    bool      fine = given != NULL;
+    for (int i = 0; fine && i < count; i++) {
+        const haul_value *v = &example->fields[fields[i]];
+        double            nothing = 0;
+        haul_tensor      *x = NULL;
+        Py_BEGIN_ALLOW_THREADS if (!haul_set_device(haul_cpu())) x =
+            haul_from_host(v->dtype, v->shape, v->data ? v->data : &nothing);
+        Py_END_ALLOW_THREADS PyObject *array = x ? haulpy_array(x, false) : haulpy_raise();
+        fine = array && !PyTuple_SetItem(given, i, array);
+    }
+    for (int i = 0; fine && i < own->draws; i++) {
+        PyObject *number = PyFloat_FromDouble(haul_draw_unit(&example->draws));
+        fine = number && !PyTuple_SetItem(given, count + i, number);
+    }
+    if (!fine)
+        Py_CLEAR(given);
+    return given;
+}
+
+/* Puts what the function returned in the place of a field. False: raised. */
+static bool put_field(haul_example *example, int field, PyObject *value)
+{
+    haul_value *v = &example->fields[field];
+    PyObject   *array = haulpy_is_array(value) ? Py_NewRef(value) : haulpy_build(value, HAUL_DTYPE_NONE, haul_cpu());
+    if (!array)
+        return false;
+    haul_tensor     *x = haulpy_tensor(array, "what a transform returns");
+    const haul_shape shape = haul_tensor_shape(x);
+    const bool       same = haul_tensor_dtype(x) == v->dtype && shape.ndim == v->shape.ndim &&
+                      !memcmp(shape.dims, v->shape.dims, (size_t)shape.ndim * sizeof *shape.dims);
+    haul_status status = HAUL_OK;
+    Py_BEGIN_ALLOW_THREADS if (!same) haul_example_resize(example, field, haul_tensor_dtype(x), shape);
+    status = haul_error_status();
+    if (!status && haul_tensor_count(x))
+        status = haul_read(x, v->data, haul_tensor_bytes(x));
+    Py_END_ALLOW_THREADS if (status) haulpy_raise();
+    Py_DECREF(array);
+    return !status;
+}
+
+static bool put_fields(haul_example *example, const int *fields, int count, PyObject *value)
+{
+    if (count == 1 && !PyTuple_Check(value))
+        return put_field(example, fields[0], value);
+    if (!PyTuple_Check(value) || PyTuple_Size(value) != count) {
+        PyErr_Format(PyExc_TypeError, "what a transform returns: a tuple of %d is expected, not %R", count,
+                     (PyObject *)Py_TYPE(value));
+        return false;
+    }
+    for (int i = 0; i < count; i++)
+        if (!put_field(example, fields[i], PyTuple_GetItem(value, i)))
+            return false;
+    return true;
+}
+
+static haul_status apply_transform(void *context, haul_example *example)
+{
+    const own_transform *own = context;
+    PyGILState_STATE     gil = PyGILState_Ensure();
+    haul_scope          *scope = haulpy_enter();
+    int                  fields[HAUL_MAX_FIELDS], count = (int)PyTuple_Size(own->names);
+    bool                 fine = true;
+    for (int i = 0; fine && i < count; i++)
+        fine = (fields[i] = field_of(example, PyTuple_GetItem(own->names, i))) >= 0;
+    PyObject *given = fine ? transform_arguments(own, example, fields, count) : NULL;
+    PyObject *value = given ? PyObject_CallObject(own->function, given) : NULL;
+    fine = value && put_fields(example, fields, count, value);
+    haulpy_leave(scope);
+    if (!fine)
+        haulpy_report_exception("transform"); /* the loader may be another thread's */
+    else
+        haul_error_clear();
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    haul_status status = fine ? HAUL_OK : haul_error_status();
+    PyGILState_Release(gil);
+    return status;
+}
+
+static haul_status change_fields(void *context, haul_field *fields, int *count)
+{
+    const own_transform *own = context;
+    PyGILState_STATE     gil = PyGILState_Ensure();
+    bool                 fine = true;
+    for (Py_ssize_t i = 0; fine && i < PyTuple_Size(own->changes); i++) {
+        const char *name;
+        PyObject   *dtype, *shape;
+        int         k = 0;
+        fine = PyArg_ParseTuple(PyTuple_GetItem(own->changes, i), "sOO", &name, &dtype, &shape);
+        while (fine && k < *count && strcmp(fields[k].name, name) != 0)
+            k++;
+        if (fine && k == *count) {
+            PyErr_Format(PyExc_ValueError, "the dataset has no field \"%s\"", name);
+            fine = false;
+        }
+        fine = fine && (dtype == Py_None || haulpy_as_dtype(dtype, &fields[k].dtype)) &&
+               (shape == Py_None || haulpy_as_shape(shape, "the shape of a field", &fields[k].shape));
+    }
+    haul_status status = haulpy_ended(fine, "transform");
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* _transform_new(function, (field, ...), ((field, dtype or None, shape or None), ...), draws) */
+static PyObject *transform_new(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject *function, *names, *changes;
+    int       draws;
+    if (!PyArg_ParseTuple(args, "OO!O!i", &function, &PyTuple_Type, &names, &PyTuple_Type, &changes, &draws))
+        return NULL;
+    if (!PyCallable_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "transform: a function is expected");
+        return NULL;
+    }
+    if (PyTuple_Size(names) < 1 || PyTuple_Size(names) > HAUL_MAX_FIELDS || draws < 0 || draws > 1 << 20) {
+        PyErr_Format(PyExc_ValueError, "transform: 1 to %d fields, and up to 1048576 draws, are expected",
+                     HAUL_MAX_FIELDS);
+        return NULL;
+    }
+    own_transform *own = PyMem_Calloc(1, sizeof *own);
+    if (!own)
+        return PyErr_NoMemory();
+    *own = (own_transform){.function = Py_NewRef(function), .names = Py_NewRef(names), .draws = draws};
+    own->changes = Py_NewRef(changes);
+    haulpy_begin();
+    return haulpy_object(
+        KIND_TRANSFORM,
+        haul_transform_new_with(&(haul_transform_options){.apply = apply_transform,
+                                                          .fields = PyTuple_Size(changes) ? change_fields : NULL,
+                                                          .close = close_transform,
+                                                          .context = own}),
+        false);
+}
+
 /* ---- files from the network ---- */
 
 static bool report_progress(void *context, int64_t bytes, int64_t total)
@@ -226,26 +398,7 @@ static PyObject *save_onnx(PyObject *unused, PyObject *args)
     return fine ? Py_NewRef(Py_None) : NULL;
 }
 
-/* ---- profiles and groups ---- */
-
-/* _profile_summary(profile): a dictionary with the members of haul_profile_summary. */
-static PyObject *profile_summary(PyObject *unused, PyObject *object)
-{
-    (void)unused;
-    haul_profile        *profile = haulpy_handle(object, KIND_PROFILE, "the profile");
-    haul_profile_summary s;
-    if (!profile)
-        return NULL;
-    haulpy_begin();
-    if (haul_profile_summary_get(profile, &s))
-        return haulpy_raise();
-    return Py_BuildValue("{sLsLsLsLsdsdsdsdsdsdsdsdsdsdsdsd}", "steps", (long long)s.steps, "events",
-                         (long long)s.events, "lost", (long long)s.lost, "warm_ups", (long long)s.warm_ups, "wall_ms",
-                         s.wall_ms, "step_ms", s.step_ms, "median_ms", s.median_ms, "steady_ms", s.steady_ms,
-                         "step_joules", s.step_joules, "data_ms", s.data_ms, "forward_ms", s.forward_ms, "backward_ms",
-                         s.backward_ms, "optimizer_ms", s.optimizer_ms, "compile_ms", s.compile_ms, "wait_ms",
-                         s.wait_ms, "other_ms", s.other_ms);
-}
+/* ---- groups ---- */
 
 /* _group_describe(group): a dictionary with the members of haul_group_properties. */
 static PyObject *group_describe(PyObject *unused, PyObject *object)
@@ -263,7 +416,9 @@ static PyObject *group_describe(PyObject *unused, PyObject *object)
                          (long long)p.collectives, "sent_bytes", (long long)p.sent_bytes);
 }
 
-PyMethodDef haulpy_source_functions[] = {
-    {"_dataset_new", dataset_new, METH_VARARGS, NULL}, {"_fetch", fetch, METH_VARARGS, NULL},
-    {"_save_onnx", save_onnx, METH_VARARGS, NULL},     {"_profile_summary", profile_summary, METH_O, NULL},
-    {"_group_describe", group_describe, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+PyMethodDef haulpy_source_functions[] = {{"_dataset_new", dataset_new, METH_VARARGS, NULL},
+                                         {"_transform_new", transform_new, METH_VARARGS, NULL},
+                                         {"_fetch", fetch, METH_VARARGS, NULL},
+                                         {"_save_onnx", save_onnx, METH_VARARGS, NULL},
+                                         {"_group_describe", group_describe, METH_O, NULL},
+                                         {NULL, NULL, 0, NULL}};

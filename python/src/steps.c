@@ -1,4 +1,5 @@
-/* Steps that are functions of the program: recordings, plans, what fits memory, and the closures of optimizers. */
+/* Steps that are functions of the program: recordings, plans, estimates, what fits memory, and the closures of
+ * optimizers. */
 #include "core.h"
 
 static haul_status run_step(void *context)
@@ -119,6 +120,82 @@ static PyObject *fit(PyObject *unused, PyObject *args)
     return made;
 }
 
+/* ---- estimates ---- */
+
+static PyObject *origins_of(const haul_estimate_device *d)
+{
+    PyObject *list = PyList_New(d->origin_count);
+    for (int i = 0; list && i < d->origin_count; i++) {
+        const haul_estimate_origin *o = &d->origins[i];
+        PyObject *row = Py_BuildValue("{sssssssL}", "name", o->name, "module", o->module, "role", o->role, "bytes",
+                                      (long long)o->bytes);
+        if (!row || PyList_SetItem(list, i, row))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *device_row(const haul_estimate_device *d)
+{
+    return Py_BuildValue("{sssLsLsLsLsLsLsLsLsLsssssLsOsN}", "device", haul_device_name(d->device), "start_bytes",
+                         (long long)d->start_bytes, "peak_bytes", (long long)d->peak_bytes, "pinned_peak_bytes",
+                         (long long)d->pinned_peak_bytes, "spilled_bytes", (long long)d->spilled_bytes,
+                         "returned_bytes", (long long)d->returned_bytes, "spilled_to_file_bytes",
+                         (long long)d->spilled_to_file_bytes, "spill_host_peak_bytes",
+                         (long long)d->spill_host_peak_bytes, "spill_file_peak_bytes",
+                         (long long)d->spill_file_peak_bytes, "spill_missing_bytes", (long long)d->spill_missing_bytes,
+                         "over_operation", d->over_operation, "over_module", d->over_module, "over_bytes",
+                         (long long)d->over_bytes, "fits", d->fits ? Py_True : Py_False, "origins", origins_of(d));
+}
+
+static PyObject *operation_row(const haul_estimate_operation *o)
+{
+    return Py_BuildValue("{sssssssssNsdsL}", "name", o->name, "module", o->module, "device",
+                         haul_device_name(o->device), "dtype", haul_dtype_name(o->dtype), "shape",
+                         haulpy_shape(o->shape), "flops", o->flops, "bytes", (long long)o->bytes);
+}
+
+static PyObject *estimate_result(const haul_estimate_result *r)
+{
+    PyObject *devices = PyList_New(r->device_count), *operations = PyList_New((Py_ssize_t)r->operation_count);
+    bool      fine = devices && operations;
+    for (int i = 0; fine && i < r->device_count; i++) {
+        PyObject *row = device_row(&r->devices[i]);
+        fine = row && !PyList_SetItem(devices, i, row);
+    }
+    for (int64_t i = 0; fine && i < r->operation_count; i++) {
+        PyObject *row = operation_row(&r->operations[i]);
+        fine = row && !PyList_SetItem(operations, (Py_ssize_t)i, row);
+    }
+    if (!fine) {
+        Py_XDECREF(devices);
+        Py_XDECREF(operations);
+        return NULL;
+    }
+    const haul_transfer_stats *m = &r->moved;
+    return Py_BuildValue("{sdsLs{sLsLsLsLsLsL}sNsN}", "flops", r->flops, "bytes_touched", (long long)r->bytes_touched,
+                         "moved", "h2d_bytes", (long long)m->h2d_bytes, "d2h_bytes", (long long)m->d2h_bytes,
+                         "d2d_bytes", (long long)m->d2d_bytes, "h2d_count", (long long)m->h2d_count, "d2h_count",
+                         (long long)m->d2h_count, "d2d_count", (long long)m->d2d_count, "devices", devices,
+                         "operations", operations);
+}
+
+/* _estimate(step): a dictionary with the members of haul_estimate_result. */
+static PyObject *estimate(PyObject *unused, PyObject *step)
+{
+    (void)unused;
+    haul_estimate_result           result = {.flops = 0};
+    haul_status                    status;
+    haul_scope                    *scope = haulpy_enter();
+    Py_BEGIN_ALLOW_THREADS         status = haul_estimate(run_step, step, &result);
+    Py_END_ALLOW_THREADS PyObject *made = status ? haulpy_raise() : estimate_result(&result);
+    haul_estimate_free(&result);
+    haulpy_leave(scope);
+    return made;
+}
+
+/* ---- closures ---- */
+
 /* The loss, for the optimizer. */
 static haul_tensor *run_closure(void *context)
 {
@@ -156,4 +233,5 @@ PyMethodDef haulpy_step_functions[] = {{"_recording_new", recording_new, METH_VA
                                        {"_plan_new", plan_new, METH_VARARGS, NULL},
                                        {"_step_closure", step_closure, METH_VARARGS, NULL},
                                        {"_fit", fit, METH_VARARGS, NULL},
+                                       {"_estimate", estimate, METH_O, NULL},
                                        {NULL, NULL, 0, NULL}};

@@ -1,4 +1,4 @@
-/* What watches the library's work: hooks of modules, ledgers of copies, and lists of events. */
+/* What watches the library's work: hooks of modules, ledgers of copies, profiles, and lists of events. */
 #include "core.h"
 
 /* ---- hooks of modules: the context is the pair (before, after), which the hook holds ---- */
@@ -113,6 +113,14 @@ static PyObject *module_remove_hook(PyObject *unused, PyObject *args)
 
 /* ---- ledgers ---- */
 
+/* Appends a new reference to a list, which becomes NULL if that fails: raised. */
+static void append(PyObject **list, PyObject *item)
+{
+    if (!item || PyList_Append(*list, item))
+        Py_CLEAR(*list);
+    Py_XDECREF(item);
+}
+
 static PyObject *device_or_none(const haul_device *device)
 {
     return device ? PyUnicode_FromString(haul_device_name(device)) : Py_NewRef(Py_None);
@@ -149,15 +157,103 @@ static PyObject *ledger_rows(PyObject *unused, PyObject *args)
         haulpy_raise();
     else
         list = PyList_New(0);
-    for (int i = 0; list && i < count && i < room; i++) {
-        PyObject *row = row_of(&rows[i]);
-        if (!row || PyList_Append(list, row)) {
-            Py_DECREF(list);
-            list = NULL;
-        }
-        Py_XDECREF(row);
-    }
+    for (int i = 0; list && i < count && i < room; i++)
+        append(&list, row_of(&rows[i]));
     PyMem_Free(rows);
+    return list;
+}
+
+/* ---- profiles ---- */
+
+/* _profile_summary(profile): a dictionary with the members of haul_profile_summary. */
+static PyObject *profile_summary(PyObject *unused, PyObject *object)
+{
+    (void)unused;
+    haul_profile        *profile = haulpy_handle(object, KIND_PROFILE, "the profile");
+    haul_profile_summary s;
+    if (!profile)
+        return NULL;
+    haulpy_begin();
+    if (haul_profile_summary_get(profile, &s))
+        return haulpy_raise();
+    return Py_BuildValue("{sLsLsLsLsdsdsdsdsdsdsdsdsdsdsdsd}", "steps", (long long)s.steps, "events",
+                         (long long)s.events, "lost", (long long)s.lost, "warm_ups", (long long)s.warm_ups, "wall_ms",
+                         s.wall_ms, "step_ms", s.step_ms, "median_ms", s.median_ms, "steady_ms", s.steady_ms,
+                         "step_joules", s.step_joules, "data_ms", s.data_ms, "forward_ms", s.forward_ms, "backward_ms",
+                         s.backward_ms, "optimizer_ms", s.optimizer_ms, "compile_ms", s.compile_ms, "wait_ms",
+                         s.wait_ms, "other_ms", s.other_ms);
+}
+
+static PyObject *profile_row(const haul_profile_row *r)
+{
+    static const char *const bounds[] = {"unknown", "compute", "memory", "overhead"};
+    return Py_BuildValue("{sssssssNsLsdsdsdsdsdsdsdsdsssLsL}", "name", r->name, "kind", r->kind, "operation",
+                         r->operation, "device", device_or_none(r->device), "calls", (long long)r->calls, "host_ms",
+                         r->host_ms, "device_ms", r->device_ms, "forward_ms", r->forward_ms, "backward_ms",
+                         r->backward_ms, "share", r->share, "flops", r->flops, "bytes", r->bytes, "joules", r->joules,
+                         "bound", bounds[r->bound], "made_bytes", (long long)r->made_bytes, "peak_bytes",
+                         (long long)r->peak_bytes);
+}
+
+static PyObject *finding(const haul_finding *f)
+{
+    return Py_BuildValue("{sssNsNsNsLsLsdsd}", "kind", haul_finding_name(f->kind), "place", haulpy_text(f->place),
+                         "what", haulpy_text(f->what), "fix", haulpy_text(f->fix), "count_per_step",
+                         (long long)f->count_per_step, "bytes_per_step", (long long)f->bytes_per_step, "ms_per_step",
+                         f->ms_per_step, "planned_ms_per_step", f->planned_ms_per_step);
+}
+
+/* _profile_rows(profile, key): a list of dictionaries; key: a value of haul_profile_key. */
+static PyObject *profile_rows(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject                 *object, *list = NULL;
+    haul_profile_rows_options o = {.capacity = 0};
+    int                       by;
+    if (!PyArg_ParseTuple(args, "Oi", &object, &by))
+        return NULL;
+    haul_profile *profile = haulpy_handle(object, KIND_PROFILE, "the profile");
+    if (!profile)
+        return NULL;
+    o.by = (haul_profile_key)by;
+    haulpy_begin();
+    const int         room = haul_profile_rows_with(profile, NULL, &o);
+    haul_profile_row *rows = room < 0 ? NULL : PyMem_Calloc((size_t)room + 1, sizeof *rows);
+    if (!rows)
+        return room < 0 ? haulpy_raise() : PyErr_NoMemory();
+    o.capacity = room;
+    const int count = haul_profile_rows_with(profile, rows, &o);
+    if (count < 0)
+        haulpy_raise();
+    else
+        list = PyList_New(0);
+    for (int i = 0; list && i < count && i < room; i++)
+        append(&list, profile_row(&rows[i]));
+    PyMem_Free(rows);
+    return list;
+}
+
+/* _profile_audit(profile): a list of dictionaries. */
+static PyObject *profile_audit(PyObject *unused, PyObject *object)
+{
+    (void)unused;
+    PyObject     *list = NULL;
+    haul_profile *profile = haulpy_handle(object, KIND_PROFILE, "the profile");
+    if (!profile)
+        return NULL;
+    haulpy_begin();
+    const int     room = haul_profile_audit(profile, NULL, 0);
+    haul_finding *all = room < 0 ? NULL : PyMem_Calloc((size_t)room + 1, sizeof *all);
+    if (!all)
+        return room < 0 ? haulpy_raise() : PyErr_NoMemory();
+    const int count = haul_profile_audit(profile, all, room);
+    if (count < 0)
+        haulpy_raise();
+    else
+        list = PyList_New(0);
+    for (int i = 0; list && i < count && i < room; i++)
+        append(&list, finding(&all[i]));
+    PyMem_Free(all);
     return list;
 }
 
@@ -242,4 +338,7 @@ PyMethodDef haulpy_watch_functions[] = {{"_events_begin", events_begin, METH_VAR
                                         {"_module_add_hook", module_add_hook, METH_VARARGS, NULL},
                                         {"_module_remove_hook", module_remove_hook, METH_VARARGS, NULL},
                                         {"_ledger_rows", ledger_rows, METH_VARARGS, NULL},
+                                        {"_profile_summary", profile_summary, METH_O, NULL},
+                                        {"_profile_rows", profile_rows, METH_VARARGS, NULL},
+                                        {"_profile_audit", profile_audit, METH_O, NULL},
                                         {NULL, NULL, 0, NULL}};

@@ -261,6 +261,34 @@ class Fit(unittest.TestCase):
             haul.fit(lambda batch: 1 / 0, batch=4)
 
 
+class Estimates(unittest.TestCase):
+    def test_step(self):
+        net = haul.nn.linear(8, 4)
+
+        def step():
+            net(haul.zeros((16, 8))).sum().backward()
+
+        cost = haul.estimate(step)
+        self.assertEqual(cost["moved"]["h2d_bytes"], 0)
+        (device,) = [d for d in cost["devices"] if d["device"] == "cpu"]
+        self.assertGreaterEqual(device["peak_bytes"], device["start_bytes"] + 16 * 8 * 4)
+        self.assertEqual(sum(o["bytes"] for o in device["origins"]) > 0, True)
+        (linear,) = [o for o in cost["operations"] if o["name"] == "haul_linear"]
+        self.assertEqual((linear["shape"], linear["dtype"], linear["device"]), ((16, 4), "f32", "cpu"))
+        self.assertGreaterEqual(linear["flops"], 2 * 16 * 8 * 4)
+        self.assertGreaterEqual(cost["flops"], linear["flops"])
+        self.assertGreater(cost["bytes_touched"], linear["bytes"])
+        self.assertIsNone(net.parameters()[0].grad)
+
+    def test_errors(self):
+        with self.assertRaises(ZeroDivisionError):
+            haul.estimate(lambda: 1 / 0)
+        with self.assertRaises(haul.errors.StateError):
+            haul.estimate(lambda: haul.ones(2).sum().item())
+        with self.assertRaises(TypeError):
+            haul.estimate(3)
+
+
 class Custom(unittest.TestCase):
     def test_gradient(self):
         def gradient(gradients, operands, results):
@@ -334,6 +362,52 @@ class Datasets(unittest.TestCase):
     def test_transforms(self):
         data = haul.data.map(haul.data.of(Examples()), [haul.data.normalise("x", [1, 1], [2, 2])])
         self.assertEqual(next(iter(haul.data.loader(data, batch=2))).x[:, 0, 0].tolist(), [-0.5, 0])
+
+    def test_transforms_of_python(self):
+        double = haul.data.transform(lambda x: x * 2, "x")
+        flat = haul.data.transform(lambda x, y: (x.reshape(-1), [y.item(), -1]), "x, y",
+                                   {"x": {"shape": (6,)}, "y": {"shape": (2,)}})
+        noise = haul.data.transform(lambda x, a, b: haul.cast(x * 0 + a, "f64"), ["x"], {"x": {"dtype": "f64"}}, draws=2)
+        for workers in (0, 2):
+            data = haul.data.map(haul.data.of(Examples()), [double, flat])
+            batches = list(haul.data.loader(data, batch=4, workers=workers))
+            self.assertEqual((batches[0].x.shape, batches[2].x[:, 0].tolist()), ((4, 6), [16, 18]))
+            self.assertEqual(batches[2].y.tolist(), [[8, -1], [9, -1]])
+            drawn = [b.x[:, 0, 0].tolist() for b in haul.data.loader(haul.data.map(haul.data.of(Examples()), [noise]), batch=5,
+                                                                    workers=workers)]
+            self.assertEqual(drawn, [b.x[:, 0, 0].tolist() for b in haul.data.loader(haul.data.map(haul.data.of(Examples()), [noise]),
+                                                                                    batch=5)])
+            self.assertTrue(len({*drawn[0], *drawn[1]}) == 10 and all(0 <= n < 1 for n in drawn[0]))
+
+    def test_errors_of_transforms(self):
+        def batches(function, fields="x", **options):
+            return list(haul.data.loader(haul.data.map(haul.data.of(Examples()), [haul.data.transform(function, fields, **options)]), batch=2))
+
+        for function, text in ((lambda x: 1 / 0, "ZeroDivisionError"), (lambda x: haul.ones(7), "declared"),
+                               (lambda x: haul.cast(x, "f64"), "f64"), (lambda x: (x, x), "tuple of 1"), (lambda x: "x", "TypeError")):
+            with self.assertRaisesRegex(haul.Error, text):
+                batches(function)
+        with self.assertRaisesRegex(haul.Error, "z"):
+            batches(lambda z: z, "z")
+        with self.assertRaisesRegex(ValueError, "no field"):
+            batches(lambda x: x, changes={"z": {"dtype": "f32"}})
+        for bad in (lambda: haul.data.transform(3, "x"), lambda: haul.data.transform(abs, ()), lambda: haul.data.transform(abs, "x", draws=-1)):
+            with self.assertRaises((TypeError, ValueError)):
+                bad()
+
+    def test_transform_ends_with_the_dataset(self):
+        class Function:
+            def __call__(self, x):
+                return x
+
+        function = Function()
+        end = weakref.ref(function)
+        data = haul.data.map(haul.data.of(Examples()), [haul.data.transform(function, "x")])
+        del function
+        self.assertIsNotNone(end())
+        del data
+        gc.collect()
+        self.assertIsNone(end())
 
     def test_errors(self):
         class Raises:
@@ -456,9 +530,19 @@ class Files(unittest.TestCase):
         self.assertEqual((summary["steps"], summary["lost"]), (3, 0))
         self.assertGreater(summary["wall_ms"], 0)
         self.assertTrue(os.listdir(out))
+        rows = p.rows()
+        (product,) = [r for r in rows if r["name"] == "haul_matmul"]
+        self.assertEqual((product["calls"], product["device"], product["flops"]), (3, "cpu", 3 * 2 * 16 ** 3))
+        self.assertAlmostEqual(sum(r["host_ms"] for r in rows), summary["wall_ms"], delta=1e-3)
+        self.assertIn("haul_matmul", {r["operation"] for r in p.rows("kernel")})
+        self.assertEqual(p.rows("module"), [])
+        self.assertTrue(all(f["kind"] and f["fix"] and f["ms_per_step"] >= 0 for f in p.audit()))
+        with self.assertRaises(ValueError):
+            p.rows("step")
         with haul.profile() as p:
-            with self.assertRaises(haul.errors.StateError):
-                p.summary()
+            for read in (p.summary, p.rows, p.audit):
+                with self.assertRaises(haul.errors.StateError):
+                    read()
 
 
 class Parallel(unittest.TestCase):
