@@ -159,6 +159,36 @@ static void test_fft__threads_change_no_bit(void **state)
         }
 }
 
+/* A transform has the same bits on every device, and alone or with others, with which vectors end elsewhere. */
+static void check_bits(haul_device *device, haul_dtype dtype, int64_t n, int64_t inner)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = sample_tensor(device, dtype, HAUL_SHAPE(3, n, inner, 2), (unsigned)n, NULL);
+    haul_tensor *y = haul_fft(x, 1);
+    assert_equal_bits(haul_to(y, haul_cpu()), haul_fft(haul_to(x, haul_cpu()), 1), haul_device_name(device));
+    for (int64_t i = 0; i < 3; i++)
+        assert_equal_bits(haul_fft(haul_slice(x, 0, i, i + 1, 1), 1), haul_slice(y, 0, i, i + 1, 1), "one of three");
+    for (int64_t i = 0; i < inner; i += 7)
+        assert_equal_bits(haul_fft(haul_slice(x, 2, i, i + 1, 1), 1), haul_slice(y, 2, i, i + 1, 1), "a column");
+    haul_scope_pop(scope);
+}
+
+static void bits(haul_device *device)
+{
+    static const int64_t sizes[] = {8, 9, 11, 12, 20, 64, 98, 256, 1024};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int inner = 1; inner < 16; inner += 7) {
+            check_bits(device, HAUL_F32, sizes[i], inner);
+            check_bits(device, HAUL_F64, sizes[i], inner);
+        }
+}
+
+static void test_fft__others_change_no_bit(void **state)
+{
+    (void)state;
+    on_devices(bits);
+}
+
 /* ---- edges and errors ---- */
 
 static void empty(haul_device *device)
@@ -221,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_fft__ignores_impossible_parts),
         cmocka_unit_test(test_fft__short_time),
         cmocka_unit_test(test_fft__threads_change_no_bit),
+        cmocka_unit_test(test_fft__others_change_no_bit),
         cmocka_unit_test(test_fft__empty_batches),
         cmocka_unit_test(test_fft__errors),
     };

@@ -16,10 +16,25 @@ typedef struct fft_chirp_params {
 } fft_chirp_params;
 
 #if defined(HAUL_KERNEL) && IS_FLOAT && !IS_HALF
-/* y[j] = e^(-pi i j^2 / n), the conjugate for sign = -1. */
+/* y[j] = e^(-pi i j^2 / n), the conjugate for sign = -1. A block's squares modulo 2 n follow from its first one. */
+enum { CHIRP_BLOCK = CHUNKED ? 64 : 1 };
 KERNEL1(fft_chirp, fft_chirp_params, T, y)
 {
-    FOR_ITEMS(j) fft_factor(y + p.at[0] + 2 * j, REMAINDER(j * j, 2 * p.to), 2 * p.to, SCALAR(p.sign), LIT(1.0));
+    const A sign = SCALAR(p.sign);
+    const I64 length = 2 * p.to;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 n = CHUNKED ? least(ITEMS_END - i, CHIRP_BLOCK) : 1;
+        GLOBAL T *w = y + p.at[0] + 2 * i;
+        I32 squares[CHIRP_BLOCK];
+        I64 square = REMAINDER(i * i, length);
+        for (I64 j = 0; j < n; j++) {
+            squares[j] = (I32)square;
+            square += 2 * (i + j) + 1;
+            square -= square >= length ? length : 0;
+        }
+        VECTOR_LOOP for (I64 j = 0; j < n; j++) fft_factor(w + 2 * j, 0, squares[j], length, sign, LIT(1.0));
+        i += ITEMS_STEP(n);
+    }
 }
 
 /* y[j] = the conjugate of factor |j|, for -from < j < from, where negative j count from the end; else 0. */
@@ -48,9 +63,9 @@ KERNEL3(fft_times, fft_chirp_params, T, y, const T, x, const T, factors)
         if (!inside) {
             for (I64 k = 0; k < 2 * n; k++) o[k] = LIT(0.0);
         } else if (alone) {
-            VECTOR_LOOP for (I64 k = 0; k < n; k++) fft_put(o + 2 * k, w + 2 * k, v[2 * k] * scale, v[2 * k + 1] * scale);
+            VECTOR_LOOP for (I64 k = 0; k < n; k++) fft_put(o + 2 * k, w + 2 * k, LIT(1.0), v[2 * k] * scale, v[2 * k + 1] * scale);
         } else {
-            VECTOR_LOOP for (I64 k = 0; k < n; k++) fft_put(o + 2 * k, w, v[2 * k] * scale, v[2 * k + 1] * scale);
+            VECTOR_LOOP for (I64 k = 0; k < n; k++) fft_put(o + 2 * k, w, LIT(1.0), v[2 * k] * scale, v[2 * k + 1] * scale);
         }
         i += ITEMS_STEP(n);
     }
@@ -82,10 +97,10 @@ haul_status haul__fft_bluestein(const haul__call *c, haul_tensor *y, haul_tensor
     int64_t              total;
     if (!haul__mul_size(rows, length, &total))
         return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of the convolution overflows");
-    haul_tensor *chirp = haul__fft_temporary(c, y->dtype, size.n), *wave = haul__fft_temporary(c, y->dtype, length);
-    haul_tensor *spectrum = haul__fft_temporary(c, y->dtype, length);
-    haul_tensor *a = haul__fft_temporary(c, y->dtype, total), *b = haul__fft_temporary(c, y->dtype, total);
-    if (!chirp || !wave || !spectrum || !a || !b)
+    haul_tensor *chirp = haul__fft_temporary(c, y->dtype, size.n), *spectrum = haul__fft_temporary(c, y->dtype, length);
+    haul_tensor *a = haul__fft_temporary(c, y->dtype, total), *b = haul__fft_temporary(c, y->dtype, total), *wave = b;
+    haul__fft_plan plan;
+    if (!chirp || !spectrum || !a || !b || haul__fft_prepare(c, y->dtype, wide, &plan))
         return haul_error_status();
     fft_chirp_params p = {
         .items = size.n, .at = {chirp->offset}, .to = size.n, .sign = haul__scalar_bits(y->dtype, inverse ? -1 : 1)};
@@ -95,9 +110,9 @@ haul_status haul__fft_bluestein(const haul__call *c, haul_tensor *y, haul_tensor
         .items = length, .at = {wave->offset, 0, chirp->offset}, .inner = 1, .from = size.n, .to = length};
     if (haul__launch_kernel(c, HAUL__K_fft_wave, y->dtype, HAUL__OUT(wave), HAUL__IN(chirp), HAUL__PARAMS(p),
                             .grain = GRAIN) ||
-        haul__fft_run(c, spectrum, wave, once, false, 1 / (double)length) || times(c, a, x, chirp, wide, size.n, 1) ||
-        haul__fft_run(c, b, a, wide, false, 1) || times(c, a, b, spectrum, wide, length, 1) ||
-        haul__fft_run(c, b, a, wide, true, 1))
+        haul__fft_apply(c, &plan, spectrum, wave, once, false, 1 / (double)length) ||
+        times(c, a, x, chirp, wide, size.n, 1) || haul__fft_apply(c, &plan, b, a, wide, false, 1) ||
+        times(c, a, b, spectrum, wide, length, 1) || haul__fft_apply(c, &plan, b, a, wide, true, 1))
         return haul_error_status();
     return times(c, y, b, chirp, size, length, scale);
 }

@@ -12,15 +12,29 @@
 /* The longest axis: squares of positions, and products of factors with positions, fit 64 bits. */
 enum { HAUL__FFT_LONGEST = 1 << 29 };
 
+enum { HAUL__FFT_PASSES = 32 }; /* at most */
+
 /* `outer` times [n, inner] complex numbers. */
 typedef struct haul__fft_size {
     int64_t outer, n, inner;
 } haul__fft_size;
 
 /* y = scale times the transform of x along n: the sum over j of x_j e^(-2 pi i jk / n), or e^(+2 pi i jk / n) for
- * `inverse`. `at` are elements after the tensors' own offsets. x and y share no memory. */
+ * `inverse`. x and y share no memory. */
 haul_status haul__fft_run(const haul__call *c, haul_tensor *y, haul_tensor *x, haul__fft_size size, bool inverse,
                           double scale);
+
+/* Passes whose tables several transforms of a length share. */
+typedef struct haul__fft_plan {
+    int          count, radices[HAUL__FFT_PASSES];
+    haul_tensor *table, *other; /* the factors between passes; the second buffer */
+} haul__fft_plan;
+
+/* For transforms of `size` at most, whose n has only the factors 2, 3, 5 and 7. */
+haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_size size, haul__fft_plan *plan);
+/* haul__fft_run by a plan for this n. */
+haul_status haul__fft_apply(const haul__call *c, const haul__fft_plan *plan, haul_tensor *y, haul_tensor *x,
+                            haul__fft_size size, bool inverse, double scale);
 
 /* The same for a length with other factors (bluestein.c). */
 haul_status haul__fft_bluestein(const haul__call *c, haul_tensor *y, haul_tensor *x, haul__fft_size size, bool inverse,

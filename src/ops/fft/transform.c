@@ -21,7 +21,7 @@ typedef struct fft_real_params {
 /* y[j] = e^(-2 pi i j / n) */
 KERNEL1(fft_circle, fft_real_params, T, y)
 {
-    FOR_ITEMS(j) fft_factor(y + p.at[0] + 2 * j, j, p.n, LIT(1.0), LIT(1.0));
+    FOR_ITEMS(j) fft_factor(y + p.at[0] + 2 * j, 0, (I32)j, p.n, LIT(1.0), LIT(1.0));
 }
 
 /* Real numbers as complex ones: y[j] = (x[2 j], x[2 j + 1]) for even n, else (x[j], 0). */
@@ -64,8 +64,9 @@ KERNEL3(fft_half, fft_real_params, T, y, const T, x, const T, circle)
             GLOBAL const T *b = v + 2 * p.inner * (k ? p.middle - k : 0), *w = circle + p.at[2] + 2 * k;
             const A er = LIT(0.5) * (a[0] + b[0]), ei = LIT(0.5) * (a[1] - b[1]);
             const A qr = LIT(0.5) * (a[1] + b[1]), qi = LIT(0.5) * (b[0] - a[0]);
-            y[p.at[0] + 2 * i] = (er + (qr * w[0] - qi * w[1])) * scale;
-            y[p.at[0] + 2 * i + 1] = (ei + (qr * w[1] + qi * w[0])) * scale;
+            const fft_number turned = fft_turn(qr, qi, w, LIT(1.0));
+            y[p.at[0] + 2 * i] = (er + turned.re) * scale;
+            y[p.at[0] + 2 * i + 1] = (ei + turned.im) * scale;
         } else {
             y[p.at[0] + 2 * i] = a[0] * scale;
             y[p.at[0] + 2 * i + 1] = a[1] * scale;
@@ -88,9 +89,9 @@ KERNEL3(fft_whole, fft_real_params, T, y, const T, x, const T, circle)
         if (even) {
             GLOBAL const T *b = v + 2 * p.inner * (p.middle - k), *w = circle + p.at[2] + 2 * k;
             const A br = b[0] * weight, bi = k ? b[1] * weight : LIT(0.0);
-            const A qr = ar - br, qi = ai + bi; /* times the conjugate of w, and of i */
-            y[p.at[0] + 2 * i] = ar + br - (qi * w[0] - qr * w[1]);
-            y[p.at[0] + 2 * i + 1] = ai - bi + (qr * w[0] + qi * w[1]);
+            const fft_number turned = fft_turn(ar - br, ai + bi, w, LIT(-1.0));
+            y[p.at[0] + 2 * i] = ar + br - turned.im; /* plus i times it */
+            y[p.at[0] + 2 * i + 1] = ai - bi + turned.re;
         } else {
             y[p.at[0] + 2 * i] = ar;
             y[p.at[0] + 2 * i + 1] = ai;

@@ -53,14 +53,21 @@ FUNC I64 grid_padded(I64 i, I64 n, I32 padding, I32 corners)
     return (I64)grid_clipped(padding == GRID_BORDER ? (A)i : grid_reflected((A)i, n, corners, &slope), n, &slope);
 }
 
+/* Where position v is along an axis of n elements. */
+INLINE A grid_place(const grid_params p, A v, I64 n)
+{
+    return p.corners ? (v + LIT(1.0)) * LIT(0.5) * (A)(n - 1) : ((v + LIT(1.0)) * (A)n - LIT(1.0)) * LIT(0.5);
+}
+/* The same within the range of I32: all places far outside, and NaN, are one of them. */
+INLINE A grid_near(A there) { return there > LIT(-1e9) && there < LIT(1e9) ? there : LIT(-100.0); }
+
 /* The `taps` elements along an axis of n that are read for position v, -1 for those outside, and their weights. */
 INLINE void grid_axis(const grid_params p, A v, I64 n, I32 order, const int taps, PRIVATE I64 *at, PRIVATE A *weight)
 {
-    A slope = (A)(p.corners ? n - 1 : n) * LIT(0.5), scale = 1;
-    A there = p.corners ? (v + LIT(1.0)) * LIT(0.5) * (A)(n - 1) : ((v + LIT(1.0)) * (A)n - LIT(1.0)) * LIT(0.5);
+    A slope = (A)(p.corners ? n - 1 : n) * LIT(0.5), scale = 1, there = grid_place(p, v, n);
     if (taps < 4 && p.padding == GRID_REFLECTION) there = grid_reflected(there, n, p.corners, &slope);
     if (taps < 4 && p.padding != GRID_ZEROS) there = grid_clipped(there, n, &slope);
-    there = there > LIT(-1e9) && there < LIT(1e9) ? there : LIT(-100.0); /* far outside, and NaN */
+    there = grid_near(there);
     const A whole = taps == 1 ? M_RINT(there) : M_FLOOR(there), t = there - whole;
     const I64 first = (I64)whole;
     for (I32 k = 0; k < order; k++) scale *= slope;

@@ -46,9 +46,69 @@ INLINE void grid_sample_point(const grid_params p, GLOBAL T *y, GLOBAL const T *
     for (I64 c = 0; c < p.channels; c++) y[c * p.points] = grid_sum(x + c * p.h * p.w, p.w, taps, rows, down, columns, across);
 }
 
+#if CHUNKED && HAS_VECTORS
+/* Many positions at once, for two taps and zeros outside. The elements of a position follow each other unless it is at an
+ * edge or outside, which is left to grid_sample_point; the sums are the same. */
+enum { GRID_BLOCK = 64 };
+
+/* Positions along an axis: the first of two elements and the weight of the second. Where one of the two is outside x,
+ * `outside` becomes 1, and where both are, 2 or 3. */
+INLINE void grid_block_axis(const grid_params p, GLOBAL const T *v, I64 n, I64 count, PRIVATE I32 *first, PRIVATE A *second, PRIVATE I32 *outside)
+{
+    const I32 last = (I32)n - 1;
+    VECTOR_LOOP for (I64 j = 0; j < count; j++) {
+        const A there = grid_near(grid_place(p, v[2 * j], n)), whole = M_FLOOR(there);
+        first[j] = (I32)whole;
+        second[j] = there - whole;
+        outside[j] |= (first[j] < 0) | (first[j] >= last) | (first[j] < -1) << 1 | (first[j] > last) << 1;
+    }
+}
+
+INLINE A grid_two(A a, A b, A second) { return LIT(0.0) + (LIT(1.0) - second) * a + second * b; }
+
+INLINE void grid_sample_block(const grid_params p, GLOBAL T *y, GLOBAL const T *x, GLOBAL const T *positions, I64 count)
+{
+    I32 rows[GRID_BLOCK], columns[GRID_BLOCK], outside[GRID_BLOCK] = {0}, at[GRID_BLOCK];
+    A down[GRID_BLOCK], across[GRID_BLOCK], upper[2 * GRID_BLOCK], lower[2 * GRID_BLOCK];
+    grid_block_axis(p, positions + 1, p.h, count, rows, down, outside);
+    grid_block_axis(p, positions, p.w, count, columns, across, outside);
+    VECTOR_LOOP for (I64 j = 0; j < count; j++) at[j] = outside[j] ? 0 : rows[j] * (I32)p.w + columns[j];
+    for (I64 c = 0; c < p.channels; c++) {
+        GLOBAL const T *plane = x + c * p.h * p.w;
+        GLOBAL T *to = y + c * p.points;
+        for (I64 j = 0; j < count; j++) {
+            GLOBAL const T *v = plane + at[j], *under = v + p.w;
+            upper[2 * j] = v[0], upper[2 * j + 1] = v[1], lower[2 * j] = under[0], lower[2 * j + 1] = under[1];
+        }
+        VECTOR_LOOP for (I64 j = 0; j < count; j++) {
+            const A above = grid_two(upper[2 * j], upper[2 * j + 1], across[j]);
+            to[j] = grid_two(above, grid_two(lower[2 * j], lower[2 * j + 1], across[j]), down[j]);
+        }
+    }
+    for (I64 j = 0; j < count; j++)
+        if (outside[j] == 1) grid_sample_point(p, y + j, x, positions + 2 * j, 2);
+        else for (I64 c = 0; outside[j] && c < p.channels; c++) y[c * p.points + j] = 0;
+}
+
+INLINE I32 grid_has_blocks(const grid_params p)
+{
+    return p.mode == GRID_LINEAR && p.padding == GRID_ZEROS && !p.down && !p.across && p.h > 1 && p.w > 1;
+}
+#endif
+
 /* A position an item. */
 KERNEL3(grid_sample, grid_params, T, y, const T, x, const T, grid)
 {
+#if CHUNKED && HAS_VECTORS
+    for (I64 i = ITEMS_BEGIN; grid_has_blocks(p) && i < ITEMS_END;) {
+        const I64 n = QUOTIENT(i, p.points), at = i - n * p.points;
+        const I64 count = least(least(p.points - at, ITEMS_END - i), GRID_BLOCK);
+        grid_sample_block(p, y + p.at[0] + n * p.channels * p.points + at, x + p.at[1] + n * p.channels * p.h * p.w,
+                          grid + p.at[2] + 2 * i, count);
+        i += count;
+    }
+    if (grid_has_blocks(p)) return;
+#endif
     FOR_ITEMS(i) {
         const I64 n = QUOTIENT(i, p.points);
         GLOBAL T *to = y + p.at[0] + n * p.channels * p.points + (i - n * p.points);
