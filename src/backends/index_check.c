@@ -1,7 +1,9 @@
 /* The table of checks of indices and matrices, and their errors. */
 #include "backends/index_check.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/error.h"
 
@@ -9,6 +11,7 @@ typedef enum target {
     AXIS,
     CLASSES,
     BINS,
+    PLACES,
     SOURCE,
     LENGTHS,
     PROBABILITY,
@@ -33,11 +36,34 @@ static const check checks[] = {
 #undef HAUL__INDEX_CHECK
 };
 
-enum { AXIS_SHIFT = 16 };
+/* A word: the check, the axis, and the number of the caller; 0: none. */
+enum { AXIS_SHIFT = 8, CALLER_SHIFT = 16, CALLERS = 1024 };
+_Static_assert(HAUL__CHECK_COUNT <= 1 << AXIS_SHIFT, "a word has no room for the number of a check");
+
+_Thread_local const char *haul__index_caller;
+
+/* By their numbers, from 1 on. A name is added once and stays. */
+static const char *_Atomic callers[CALLERS];
+
+/* The number of a name; 0 if there are too many. */
+static uint32_t number_of(const char *name)
+{
+    for (uint32_t i = 1; name && i < CALLERS; i++) {
+        const char *there = NULL;
+        if (atomic_compare_exchange_strong(&callers[i], &there, name) || there == name)
+            return i;
+    }
+    return 0;
+}
 
 uint32_t haul__index_check(haul__index_check_id id, int axis)
 {
-    return (uint32_t)id | (uint32_t)axis << AXIS_SHIFT;
+    return (uint32_t)id | (uint32_t)axis << AXIS_SHIFT | number_of(haul__index_caller) << CALLER_SHIFT;
+}
+
+static int axis_of(const uint32_t record[FAULT_WORDS])
+{
+    return record[FAULT_CHECK] >> AXIS_SHIFT & ((1u << (CALLER_SHIFT - AXIS_SHIFT)) - 1);
 }
 
 static long long get(const uint32_t *words)
@@ -82,13 +108,22 @@ static haul_status fail_draw(const check *c, long long position, long long neede
                       expected[c->of]);
 }
 
-haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
+/* The check that the record notes. A caller may have words of its own for an index along an axis. */
+static const check *check_of(const uint32_t record[FAULT_WORDS], const char *caller)
 {
-    uint32_t     id = record[FAULT_CHECK] & ((1u << AXIS_SHIFT) - 1);
-    const check *c = &checks[id < HAUL__CHECK_COUNT ? id : HAUL__CHECK_NONE];
-    long long    bound = get(record + FAULT_BOUND);
-    const char  *plural = bound == 1 ? "" : "s";
-    char         text[96];
+    const uint32_t id = record[FAULT_CHECK] & ((1u << AXIS_SHIFT) - 1);
+    const check   *noted = &checks[id < HAUL__CHECK_COUNT ? id : HAUL__CHECK_NONE];
+    for (int i = 1; caller && noted->of == AXIS && i < HAUL__CHECK_COUNT; i++)
+        if (strcmp(checks[i].operation, caller) == 0)
+            return &checks[i];
+    return noted;
+}
+
+static haul_status fail(const uint32_t record[FAULT_WORDS], const check *c)
+{
+    long long   bound = get(record + FAULT_BOUND);
+    const char *plural = bound == 1 ? "" : "s";
+    char        text[96];
     if (c->of >= SINGULAR)
         return fail_matrix(c, get(record + FAULT_POSITION), -1 - get(record + FAULT_VALUE), bound);
     if (c->of >= PROBABILITY)
@@ -98,17 +133,26 @@ haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
                           "%s has %lld true elements, but source has %lld", c->operand, get(record + FAULT_POSITION),
                           bound);
     if (c->of == LENGTHS) {
-        const char *operand = record[FAULT_CHECK] >> AXIS_SHIFT ? "target_lengths" : "input_lengths";
+        const char *operand = axis_of(record) ? "target_lengths" : "input_lengths";
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_ctc_loss", operand, "%s[%lld] is %lld; 0 to %lld is expected",
                           operand, get(record + FAULT_POSITION), get(record + FAULT_VALUE), bound - 1);
     }
     if (c->of == BINS)
         snprintf(text, sizeof text, "there are %lld counts, of numbers from 0 on", bound);
+    else if (c->of == PLACES)
+        snprintf(text, sizeof text, "a channel of the result has %lld element%s", bound, plural);
     else if (c->of == CLASSES)
         snprintf(text, sizeof text, "there %s %lld class%s", bound == 1 ? "is" : "are", bound, bound == 1 ? "" : "es");
     else
-        snprintf(text, sizeof text, "axis %d has %lld element%s", (int)(record[FAULT_CHECK] >> AXIS_SHIFT), bound,
-                 plural);
+        snprintf(text, sizeof text, "axis %d has %lld element%s", axis_of(record), bound, plural);
     return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand, "%s[%lld] is %lld, but %s", c->operand,
                       get(record + FAULT_POSITION), get(record + FAULT_VALUE), text);
+}
+
+haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
+{
+    const uint32_t number = record[FAULT_CHECK] >> CALLER_SHIFT;
+    const char    *caller = number < CALLERS ? atomic_load(&callers[number]) : NULL;
+    fail(record, check_of(record, caller));
+    return caller ? haul__fail_within(caller) : haul_error_status();
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/thread.h"
 #include "kernels/constants.h"
 
 typedef enum haul__index_check_id {
@@ -20,8 +21,21 @@ typedef enum haul__index_check_id {
     HAUL__CHECK_COUNT
 } haul__index_check_id;
 
-/* The word of a check, never 0. `axis` matters for checks of an AXIS (index_checks.def). */
+/* The word of a check, never 0. `axis` matters for checks of an AXIS (index_checks.def). The error names the calling
+ * thread's caller, or the check's operation if there is none. */
 uint32_t haul__index_check(haul__index_check_id id, int axis);
+
+/* The operation that the program has called, while the operations that it is made of run; NULL outside of one. Names
+ * are kept for the life of the process. */
+extern _Thread_local const char *haul__index_caller HAUL__TLS_MODEL;
+
+/* Enters an operation. The caller puts back what this returns when the operation ends. */
+static inline const char *haul__index_call(const char *operation)
+{
+    const char *outer = haul__index_caller;
+    haul__index_caller = outer ? outer : operation;
+    return outer;
+}
 
 /* True if the record notes an index out of range. */
 static inline bool haul__index_noted(const uint32_t record[FAULT_WORDS])

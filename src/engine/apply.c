@@ -5,6 +5,7 @@
  * scope owns them. */
 #include <string.h>
 
+#include "backends/index_check.h"
 #include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -133,7 +134,11 @@ static haul_status compose(haul__call *c, haul_scope *scope)
         haul__thread()->no_grad = true; /* the scope restores both */
     if (c->into && haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
+    const char *outer = haul__index_call(c->operation->name);
+    if (!is_of_library(c->operation->name)) /* the program's own may not exist any more when a check fails */
+        haul__index_caller = NULL;
     haul_status status = c->operation->compose(c);
+    haul__index_caller = outer;
     for (int i = 0; i < c->result_count; i++) {
         made[i] = c->results[i];
         c->results[i] = NULL;

@@ -175,9 +175,9 @@ static void check_bits(haul_device *device, haul_dtype dtype, int64_t n, int64_t
 
 static void bits(haul_device *device)
 {
-    static const int64_t sizes[] = {8, 9, 11, 12, 20, 64, 98, 256, 1024};
+    static const int64_t sizes[] = {9, 11, 20, 64, 512};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int inner = 1; inner < 16; inner += 7) {
+        for (int inner = 1; inner <= 8; inner += 7) {
             check_bits(device, HAUL_F32, sizes[i], inner);
             check_bits(device, HAUL_F64, sizes[i], inner);
         }

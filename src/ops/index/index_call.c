@@ -306,7 +306,10 @@ static haul_tensor *index_by(haul_tensor *x, const haul_index_items *items, cons
 
 haul_tensor *haul_index_with(haul_tensor *x, const haul_index_items *items)
 {
-    return haul__result_within(index_by(x, items, "haul_index"), "haul_index");
+    const char  *outer = haul__index_call("haul_index");
+    haul_tensor *y = index_by(x, items, "haul_index");
+    haul__index_caller = outer;
+    return haul__result_within(y, "haul_index");
 }
 
 /* ---- haul_index_put ---- */
@@ -339,12 +342,20 @@ static haul_tensor *index_put(haul_tensor *x, haul_tensor *values, bool adds, co
     return haul_reshape(y, x->shape);
 }
 
+static haul_tensor *put(haul_tensor *x, haul_tensor *values, bool adds, const haul_index_items *items, const char *name)
+{
+    const char  *outer = haul__index_call(name);
+    haul_tensor *y = index_put(x, values, adds, items, name);
+    haul__index_caller = outer;
+    return haul__result_within(y, name);
+}
+
 haul_tensor *haul_index_put_with(haul_tensor *x, haul_tensor *values, const haul_index_items *items)
 {
-    return haul__result_within(index_put(x, values, false, items, "haul_index_put"), "haul_index_put");
+    return put(x, values, false, items, "haul_index_put");
 }
 
 haul_tensor *haul_index_put_add_with(haul_tensor *x, haul_tensor *values, const haul_index_items *items)
 {
-    return haul__result_within(index_put(x, values, true, items, "haul_index_put_add"), "haul_index_put_add");
+    return put(x, values, true, items, "haul_index_put_add");
 }
