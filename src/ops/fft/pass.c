@@ -93,7 +93,8 @@ INLINE void fft_four(GLOBAL T *y, I64 yd, GLOBAL const T *x, I64 xd, GLOBAL cons
     fft_put_four(y, yd, fft_four_of(fft_get(x), fft_get(x + xd), fft_get(x + 2 * xd), fft_get(x + 3 * xd), w, wd, sign, scale));
 }
 
-/* Two passes of four as one, so that memory is passed once: `w` has the factors of the first, 4 `wd` apart and for each
+#if CHUNKED
+/* Two passes of four as one, so that memory is passed once; GPUs have too few registers for it. `w` has the factors of the first, 4 `wd` apart and for each
  * quarter of x `wd` further on, and then those of the second, `wd` apart. */
 INLINE fft_quad fft_quarter(GLOBAL const T *x, I64 xd, GLOBAL const T *w, I64 wd, A sign)
 {
@@ -109,6 +110,7 @@ INLINE void fft_sixteen(GLOBAL T *y, I64 yd, GLOBAL const T *x, I64 xd, GLOBAL c
     fft_put_four(y + 2 * yd, 4 * yd, fft_four_of(a.c, b.c, c.c, d.c, v, wd, sign, scale));
     fft_put_four(y + 3 * yd, 4 * yd, fft_four_of(a.d, b.d, c.d, d.d, v, wd, sign, scale));
 }
+#endif
 
 INLINE void fft_five(GLOBAL T *y, I64 yd, GLOBAL const T *x, I64 xd, GLOBAL const T *w, I64 wd, A sign, A scale)
 {
@@ -265,11 +267,14 @@ KERNEL3(fft_pass, fft_pass_params, T, y, const T, x, const T, table)
         i += ITEMS_STEP(taken);
         if (taken) continue;
 #endif
+#if CHUNKED
         if (p.radix == 16 && p.width == 1) {
             for (I64 j = 0; j < n; j++) fft_sixteen(o + 32 * j, 2, v + 2 * j, xd, w + 2 * j, wd, sign, scale);
         } else if (p.radix == 16) {
             VECTOR_LOOP for (I64 j = 0; j < n; j++) fft_sixteen(o + 2 * j, yd, v + 2 * j, xd, w, wd, sign, scale);
-        } else if (p.radix == 4 && p.width == 1) {
+        } else
+#endif
+        if (p.radix == 4 && p.width == 1) {
             VECTOR_LOOP for (I64 j = 0; j < n; j++) fft_four(o + 8 * j, 2, v + 2 * j, xd, w + 2 * j, wd, sign, scale);
         } else if (p.radix == 4) {
             VECTOR_LOOP for (I64 j = 0; j < n; j++) fft_four(o + 2 * j, yd, v + 2 * j, xd, w, wd, sign, scale);
@@ -340,14 +345,14 @@ int64_t haul__fft_length(int64_t n)
 }
 
 /* The radices of the passes of [n, inner] numbers. Fours come first: where no numbers are side by side yet, their
- * results are vectors. Two passes of four are one where at least eight numbers are side by side. */
-static int find_radices(int64_t n, int64_t inner, int radices[HAUL__FFT_PASSES])
+ * results are vectors. On processors two passes of four are one where at least eight numbers are side by side. */
+static int find_radices(const haul__call *c, int64_t n, int64_t inner, int radices[HAUL__FFT_PASSES])
 {
     static const int order[] = {4, 2, 3, 5, 7};
     int              count = 0;
     for (int i = 0; i < 5; i++)
         while (n % order[i] == 0) {
-            const int radix = order[i] == 4 && n % 16 == 0 && inner >= 8 ? 16 : order[i];
+            const int radix = order[i] == 4 && n % 16 == 0 && inner >= 8 && !c->device->strided ? 16 : order[i];
             radices[count++] = radix;
             n /= radix;
             inner *= radix;
@@ -386,7 +391,7 @@ haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_s
 {
     const int64_t      total = together(c, dtype, size) * size.n * size.inner;
     fft_factors_params p = {.length = size.n};
-    plan->count = find_radices(size.n, size.inner, plan->radices);
+    plan->count = find_radices(c, size.n, size.inner, plan->radices);
     plan->table = haul__fft_temporary(c, dtype, size.n);
     plan->other = plan->count > 1 ? haul__fft_temporary(c, dtype, total) : plan->table;
     if (!plan->table || !plan->other)
