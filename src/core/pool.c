@@ -314,6 +314,7 @@ static void sleep_until_work(member *own)
 static void *worker(void *context)
 {
     member *own = context;
+    HAUL__ASSERT(own->number > 0 && own == &pool.table[own->number]); /* 2 */
     while (!atomic_load(&pool.quit)) {
         if (!watch(work_came, own))
             sleep_until_work(own);
@@ -393,6 +394,7 @@ HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget_workers);
 static bool add_worker(int number)
 {
     member *own = &pool.table[number];
+    HAUL__ASSERT(atomic_load(&pool.taken) && number == pool.workers + 1); /* 1, 2 */
     *own = (member){.number = number, .seen = atomic_load(&pool.offer)};
     if (pthread_cond_init(&own->work_came, NULL) != 0)
         return false;
@@ -441,6 +443,7 @@ __attribute__((destructor)) static void finish(void)
 static void wake_workers(int members)
 {
     bool asleep = false;
+    HAUL__ASSERT(members <= pool.workers + 1); /* 2 */
     for (int i = 1; i < members; i++)
         asleep |= atomic_load(&pool.table[i].asleep);
     if (!asleep)
@@ -453,6 +456,7 @@ static void wake_workers(int members)
 
 static void wait_for_units(int count)
 {
+    HAUL__ASSERT(atomic_load(&pool.done) <= count); /* 4 */
     if (watch(units_are_done, &count))
         return;
     pthread_mutex_lock(&lock);

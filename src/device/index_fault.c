@@ -46,6 +46,7 @@ static uint64_t give(faults *f, haul__command c)
 {
     haul__error_record before;
     haul__stream      *s = f->device->compute;
+    HAUL__ASSERT(!f->device->backend->synchronous && (c.kind == HAUL__COMMAND_FILL) == !c.to_host);
     c.operation = haul__index_fault_operation;
     c.device = f->device;
     c.buffers = &(haul__region){&f->record, 0};
@@ -228,6 +229,7 @@ static bool take_noted(faults *f, uint64_t reached, uint32_t out[FAULT_WORDS])
     if (i < 0)
         return false;
     bool noted = f->tickets[i] > f->cleared && haul__index_noted(f->copies[i]);
+    HAUL__ASSERT(f->tickets[i] <= atomic_load(&f->device->compute->submitted));
     if (noted) {
         memcpy(out, f->copies[i], RECORD_BYTES);
         f->cleared = later(f->cleared, clear(f));

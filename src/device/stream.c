@@ -205,6 +205,7 @@ haul_status haul__use_wait_host(haul__use use, const char *origin)
     struct haul__point *p = NULL;
     if (haul__use_done(use))
         return HAUL_OK;
+    HAUL__ASSERT(0 < use.ticket && use.ticket <= atomic_load(&use.stream->submitted)); /* 4 */
     haul_status status = haul__device_check(use.stream->device, "haul_device_sync", NULL);
     if (!status && use.stream->device->backend->event_record)
         status = point_for(use.stream, use.ticket, &p);
@@ -261,6 +262,7 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
         uses->reads[kept++] = uses->reads[i];
     }
     HAUL__ASSERT(kept <= uses->read_count && uses->read_count <= HAUL__MAX_READS); /* 5 */
+    HAUL__ASSERT(count <= 1 + kept);
     uses->read_count = kept;
     if (!uses->write.stream && kept == 0 && !atomic_load_explicit(&uses->away, memory_order_relaxed))
         atomic_store_explicit(&uses->any, false, memory_order_release);
@@ -398,6 +400,7 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
 haul__use haul__stream_advance(haul__stream *s)
 {
     haul__use use = {s, atomic_fetch_add(&s->submitted, 1) + 1};
+    HAUL__ASSERT(atomic_load(&s->completed) < use.ticket); /* 1 */
     if (s->eager && s->device->backend->event_record) {
         struct haul__point *p;
         haul__error_record  before;

@@ -149,6 +149,7 @@ static haul_status submit_in_place(haul__stream *s, const haul__command *c, cons
     haul__residency_leave();
     if (status)
         return status;
+    HAUL__ASSERT(done.stream == s && done.ticket > 0);
     haul__timing_relieve(s);
     return kind->waits && c->buffer_count == 1 ? haul__use_wait_host(done, c->operation) : HAUL_OK;
 }
@@ -204,6 +205,7 @@ haul_status haul__submit(const haul__command *c)
     if (is_plain_call(c))
         return c->run(c->device->compute, c); /* as the backend would */
     const traits *kind = &kinds[c->kind];
+    HAUL__ASSERT((size_t)c->kind < sizeof kinds / sizeof *kinds && c->device);
     if (c->kind == HAUL__COMMAND_PEER && !haul__device_peers(c->device, c->buffers[1].storage->device))
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))

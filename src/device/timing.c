@@ -52,6 +52,7 @@ static haul_event describe(const haul__stream *s, const haul__command *c)
                                         : c->by   ? haul__implementation_name(c->by->id)
                                                   : NULL,
                               .bytes = (int64_t)c->bytes};
+    HAUL__ASSERT(e.text && e.command > 0);
     for (int i = 0; i < c->buffer_count && c->bytes == 0; i++)
         e.bytes += (int64_t)c->buffers[i].storage->bytes;
     return e;
@@ -151,6 +152,7 @@ static haul_status give_queued(haul__stream *s, const haul__command *c,
             backend->timing_free(s->device, timing);
         return status;
     }
+    HAUL__ASSERT(awaited || !timing);
     haul_event e = describe(s, c);
     haul__event_context(&e, path);
     e.time = now;
@@ -204,9 +206,10 @@ static int64_t read_times(const haul__stream *keeper, timed *first)
     haul_device         *device = keeper->device;
     const haul__backend *backend = device->backend;
     const int64_t        now = haul__now_ns();
-    void                *origin = now - keeper->anchor_began < LONG_AGO ? keeper->anchor : NULL;
-    int64_t              least = origin ? keeper->anchor_began : INT64_MIN, most = INT64_MAX;
-    haul__error_record   before;
+    HAUL__ASSERT(keeper == device->compute);
+    void              *origin = now - keeper->anchor_began < LONG_AGO ? keeper->anchor : NULL;
+    int64_t            least = origin ? keeper->anchor_began : INT64_MIN, most = INT64_MAX;
+    haul__error_record before;
     haul__error_save(&before);
     for (timed *t = first; t; t = t->next) {
         if (!t->timing)

@@ -49,6 +49,7 @@ static void waited(haul__stream *s, bool ready, int64_t ns, const char *operatio
         note_wait(s, ready, operation, 0, ns);
         return;
     }
+    HAUL__ASSERT(!group->outer && ns >= 0); /* those within another one count into it */
     group->stream = group->stream ? group->stream : s;
     group->ns += ns;
     group->waits += !ready;
@@ -143,6 +144,7 @@ haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **ou
 {
     int64_t     start = haul__now_ns();
     haul_status status = device->backend->host_alloc(device, bytes, out, handle);
+    HAUL__ASSERT(status || *out);
     haul__driver_called(device, operation, "obtained pinned memory", bytes, start);
     return status;
 }

@@ -81,6 +81,7 @@ static void deliver(haul_event *event)
 {
     char               path[HAUL__EVENT_PATH];
     haul__error_record before;
+    HAUL__ASSERT(!self.holds); /* 1 */
     haul__error_save(&before);
     self.delivered++;
     if (!event->thread)

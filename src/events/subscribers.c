@@ -115,6 +115,7 @@ static void await(haul__subscriber *s)
  * only the list frees. The memory of others may be freed as soon as they have left. */
 static void leave(haul__subscriber **list, haul__subscriber *s, bool at_work, bool *left)
 {
+    HAUL__ASSERT(s->linked && s->running >= 0); /* 1, 2 */
     s->gone = true;
     if (at_work && !s->id && s != self.running && !s->running) {
         unlink_one(list, s);
@@ -170,6 +171,7 @@ static void thread_ends(void *object)
     for (haul__subscriber *s = self.own; s; s = s->next)
         s->gone = true;
     unlink_gone(&self.own);
+    HAUL__ASSERT(!self.own); /* 1 */
     update_listener(0);
 }
 
@@ -448,6 +450,7 @@ static bool wants(const haul__subscriber *s, const haul_event *event)
 static void call(haul__subscriber *s, haul_event *event, stack *frames)
 {
     bool asked = s->of.frames & event->kind;
+    HAUL__ASSERT(s->linked && self.muted); /* 1, 3 */
     if (asked && frames->count < 0)
         walk(frames);
     event->frames = asked ? frames->frames : NULL;
@@ -523,6 +526,7 @@ haul__listener *haul__listener_here(uint32_t kinds)
         atomic_init(&self.listener->refs, 1);
         atomic_init(&self.listener->kinds, wanted);
     }
+    HAUL__ASSERT(atomic_load(&self.listener->refs) > 0); /* 4 */
     atomic_fetch_add_explicit(&self.listener->refs, 1, memory_order_relaxed);
     return self.listener;
 }

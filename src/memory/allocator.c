@@ -86,6 +86,8 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
     if (fits) {
         a->stats.reserved += bytes;
         haul__under_way_begin(a);
+        HAUL__ASSERT(bytes > 0 && a->stats.reserved >= a->stats.allocated + bytes); /* 3 */
+        HAUL__ASSERT(a->begun > a->ended);                                          /* 5 */
     }
     haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
@@ -157,6 +159,7 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
         haul__free(block);
         return NULL;
     }
+    HAUL__ASSERT(!block->prev && !block->scope_limit && (!a->pinned || block->buffer.host));
     return block;
 }
 
@@ -263,6 +266,7 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     }
     if (can_wait)
         haul__under_way_unwatch(&watch);
+    HAUL__ASSERT(!block || (block->owner == a && block->bytes == haul__bin_bytes(bin)));
     return block;
 }
 
@@ -353,6 +357,7 @@ static void storage_release(haul__storage *storage)
 {
     haul__block            *block = storage->block;
     struct haul__allocator *a = block->owner;
+    HAUL__ASSERT(storage == &block->own && storage->bytes <= block->bytes);
     if (haul__is_hostile(HAUL__HOSTILE_CACHES) || !is_unwatched() || block->scope_limit || !haul__spin_try(&a->lock)) {
         release_slowly(storage);
         return;
@@ -417,6 +422,7 @@ static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool nee
     }
     if (haul__is_hostile(HAUL__HOSTILE_SPILLS) && needed && !a->pinned && haul__hostile_turn(SPILLS_EACH))
         haul__spill(a, (int64_t)haul__bin_bytes(bin));
+    HAUL__ASSERT(!a->pinned || !scope_limit); /* 6 */
     haul__block *block = cached_get(a, bin, bytes, scope_limit, origin);
     if (block)
         return block;
@@ -463,6 +469,7 @@ haul__storage *haul__storage_in(struct haul__allocator *a, size_t bytes, bool ne
     haul__block *block = a ? block_get(a, bytes, needed, origin ? origin : "?") : NULL;
     if (!block)
         return NULL;
+    HAUL__ASSERT(block->own.block == block && block->own.bytes == bytes && !block->own.planned);
     haul__storage_revive(&block->own);
     block->quiet = haul__event_quiet();
     if (haul__watched(HAUL_EVENT_MEMORY_ALLOCATED))
@@ -515,6 +522,7 @@ haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, cons
     *setting = NULL;
     haul__storage *storage = haul__storage_alloc(device, bytes, origin);
     *setting = scope_limit;
+    HAUL__ASSERT(!storage || !storage->block || !storage->block->scope_limit);
     haul__set_storage_role(storage, HAUL__ROLE_OTHER);
     return storage;
 }
@@ -530,6 +538,7 @@ haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, cons
                                  ? haul__planned_alloc(device, bytes, false, origin)
                                  : haul__storage_in(haul__allocator_of(device, false), bytes, false, origin);
     *setting = scope_limit;
+    HAUL__ASSERT(!storage || !storage->block || !storage->block->scope_limit);
     if (!storage)
         haul__error_restore(&before);
     return storage;
@@ -543,6 +552,7 @@ haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char 
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)
                                             : haul__storage_in(haul__allocator_of(device, true), bytes, true, origin);
+    HAUL__ASSERT(!storage || (haul__storage_pinned(storage) && haul__device_is_host(storage->device)));
     if (!storage)
         haul__error_restore(&before);
     return storage;

@@ -30,9 +30,9 @@ static void check_live(const struct haul__allocator *a, counts *c)
 {
     for (const haul__block *b = a->live.next; b != &a->live; b = b->next) {
         const bool away = atomic_load(&b->uses.away);
-        HAUL__ASSERT(b->next->prev == b && b->prev->next == b);
+        HAUL__ASSERT(b->next->prev == b && b->prev->next == b); /* 1 */
         HAUL__ASSERT(b->bytes == haul__bin_bytes(b->bin) && b->own.bytes <= b->bytes);
-        HAUL__ASSERT(!a->pinned || !b->scope_limit);
+        HAUL__ASSERT(!a->pinned || !b->scope_limit); /* 6 */
         HAUL__ASSERT(!away || (b->copy && !b->moving && !b->pins && !b->before && !b->after));
         check_neighbours(a, b, c);
         c->live++;
@@ -46,7 +46,7 @@ static void check_free(const struct haul__allocator *a, const haul__block *first
 {
     size_t last = SIZE_MAX;
     for (const haul__block *b = first; b; b = b->next) {
-        HAUL__ASSERT(!b->prev && !b->copy && !b->moving && !b->pins);
+        HAUL__ASSERT(!b->prev && !b->copy && !b->moving && !b->pins); /* 2 */
         HAUL__ASSERT(bin < 0 ? b->bytes <= last : b->bin == bin && b->bytes == haul__bin_bytes(bin));
         check_neighbours(a, b, c);
         c->free_bytes += (int64_t)b->bytes;
@@ -58,10 +58,11 @@ static void check_counts(const struct haul__allocator *a, const counts *c)
 {
     const haul_memory_stats *s = &a->stats;
     const bool               is_quiet = a->begun == a->ended; /* no block is between two lists */
-    HAUL__ASSERT(c->live == s->live_blocks && c->live_bytes == s->allocated && c->away_bytes == s->spilled);
+    HAUL__ASSERT(c->live == s->live_blocks);                  /* 4 */
+    HAUL__ASSERT(c->live_bytes == s->allocated && c->away_bytes == s->spilled);
     HAUL__ASSERT(c->pinned_bytes == s->pinned && s->spilled_to_file <= s->spilled);
     HAUL__ASSERT(c->live_bytes + c->free_bytes <= s->reserved && c->parts <= a->pieces);
-    HAUL__ASSERT(!is_quiet || (c->live_bytes + c->free_bytes == s->reserved && c->parts == a->pieces));
+    HAUL__ASSERT(!is_quiet || (c->live_bytes + c->free_bytes == s->reserved && c->parts == a->pieces)); /* 7 */
     HAUL__ASSERT(s->allocated <= s->peak_allocated && s->reserved >= 0);
 }
 

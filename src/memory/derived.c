@@ -106,6 +106,7 @@ static void destroy(void *object)
     take_lock();
     while (c->first) {
         derived *d = take_out(&c->first);
+        HAUL__ASSERT(d->of == c);
         d->next = over;
         over = d;
     }
@@ -205,6 +206,7 @@ static void keep(const haul_tensor *t, const haul__form *form, haul__storage *co
         before = take_out(link);
         before->next = NULL;
     }
+    HAUL__ASSERT(!*look_up(c, t, form) && copy != t->storage); /* a form has one copy */
     d->of = c;
     d->next = c->first;
     c->first = d;
@@ -248,6 +250,7 @@ void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
         link = &(*link)->next;
     if (link && *link) {
         over = take_out(link);
+        HAUL__ASSERT(over->of == c && over->copy == copy);
         over->next = NULL;
     }
     give_lock();
@@ -277,6 +280,7 @@ bool haul__derived_give_back(const haul_device *device)
         d->next = over;
         over = d;
     }
+    HAUL__ASSERT(bytes[device->slot] == 0);
     give_lock();
     bool any = over != NULL;
     free_all(over);

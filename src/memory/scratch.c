@@ -23,6 +23,7 @@ enum { ATTEMPTS = 4 };
  */
 static void hold(haul_tensor *const *used, int count, int by)
 {
+    HAUL__ASSERT(haul__residency_is_taken() && (by == 1 || by == -1));
     for (int i = 0; i < count; i++)
         if (used[i]->storage->uses) {
             const int before = atomic_fetch_add(&used[i]->storage->uses->fixed, by);
@@ -43,6 +44,7 @@ static bool is_repeated(haul_tensor *const *used, int i)
 static int64_t bytes_away(haul_tensor *const *used, int count)
 {
     int64_t bytes = 0;
+    HAUL__ASSERT(haul__residency_is_taken());
     for (int i = 0; i < count; i++) {
         const haul__block *block = used[i]->storage->block;
         if (block && haul__block_is_away(block) && !is_repeated(used, i))
@@ -108,6 +110,7 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tenso
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
                                             : alloc(haul__allocator_of(device, false), bytes, used, count);
+    HAUL__ASSERT(!storage || (storage->device == device && storage->bytes == bytes));
     if (!storage)
         haul__error_restore(&before);
     haul__set_storage_role(storage, HAUL__ROLE_WORKSPACE);

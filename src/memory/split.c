@@ -56,6 +56,7 @@ static bool add_use(haul__use *last, haul__use use)
 static bool last_use(const struct haul__allocator *a, haul__uses *uses, haul__use *out)
 {
     bool one = true;
+    HAUL__ASSERT(0 <= uses->read_count && uses->read_count <= HAUL__MAX_READS);
     *out = (haul__use){NULL, 0};
     if (!atomic_load_explicit(&uses->any, memory_order_acquire) ||
         (haul__device_is_host(a->device) && haul__uses_reached(uses)))
@@ -145,6 +146,7 @@ static void take_neighbours(haul__block **list, haul__block **out)
             list = &block->next;
             continue;
         }
+        HAUL__ASSERT(is_free(block) && haul__is_piece(block));
         *list = block->next;
         block->next = *out;
         *out = block;
@@ -234,6 +236,7 @@ static haul__block *take_larger(struct haul__allocator *a, int bin)
         best = *link ? link : best;
     }
     haul__block *block = best ? *best : NULL;
+    HAUL__ASSERT(!block || (is_free(block) && block->bytes >= bytes && block->owner == a));
     if (block)
         *best = block->next;
     return block;

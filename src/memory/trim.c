@@ -56,12 +56,14 @@ haul__block *haul__trim_class(struct haul__allocator *a, int bin)
             link = &block->next;
             continue;
         }
+        HAUL__ASSERT(!block->prev && block->bin == bin && block != first);
         *link = block->next;
         a->stats.reserved -= (int64_t)block->bytes;
         haul__under_way_begin(a);
         block->next = taken;
         taken = block;
     }
+    HAUL__ASSERT(a->stats.reserved >= a->stats.allocated);
     return taken;
 }
 
@@ -78,6 +80,7 @@ haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted)
 
 static void give_back(haul__block *block, const char *origin)
 {
+    HAUL__ASSERT(!haul__is_piece(block) && !block->sub_buffer.handle); /* a device gets whole buffers back */
     haul__uses_finish(&block->uses, origin);
     const bool    watched = haul__watched(HAUL_EVENT_MEMORY_RETURNED);
     const int64_t start = watched ? haul__now_ns() : 0;
@@ -112,6 +115,7 @@ static int64_t ready_bytes(const struct haul__allocator *a)
     for (int bin = 0; bin < HAUL__BINS; bin++)
         for (const haul__block *block = a->bins[bin]; block; block = block->next)
             bytes += can_go(block, true) ? (int64_t)block->bytes : 0;
+    HAUL__ASSERT(bytes <= a->stats.reserved - a->stats.allocated);
     return bytes;
 }
 

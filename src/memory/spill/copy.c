@@ -107,6 +107,7 @@ static haul__spill_copy *in_host(const haul__block *block, bool ahead)
 {
     struct haul__allocator *a = block->owner;
     const int64_t           bytes = (int64_t)block->own.bytes;
+    HAUL__ASSERT(haul__residency_is_taken() && bytes > 0);
     if (reserve_host(a, bytes, ahead))
         return NULL;
     haul__spill_copy *copy = copy_new(block);
@@ -121,6 +122,7 @@ static haul__spill_copy *in_file(const haul__block *block)
 {
     struct haul__allocator *a = block->owner;
     haul__spill_copy       *copy = copy_new(block);
+    HAUL__ASSERT(a->tiers.file && haul__residency_is_taken()); /* so the file stays */
     if (!copy)
         return NULL;
     copy->part = haul__spill_file_reserve(a->tiers.file, copy->bytes);
@@ -165,7 +167,8 @@ static haul_status submit(haul__stream_choice stream, haul__storage *of_device, 
     const bool         up = stream != HAUL__STREAM_DOWNLOAD;
     haul_device       *device = of_device->device;
     const haul__region there = {of_device, (int64_t)at}, here = {host, 0};
-    const haul_status  status =
+    HAUL__ASSERT(at + bytes <= of_device->bytes && bytes <= host->bytes && haul__device_is_host(host->device));
+    const haul_status status =
         haul__submit(&(haul__command){.kind = up ? HAUL__COMMAND_WRITE : HAUL__COMMAND_READ,
                                       .stream = stream,
                                       .operation = origin,
@@ -189,8 +192,9 @@ static haul_status transfer(const haul__spill_copy *copy, bool out, int64_t at, 
 {
     struct haul__allocator *a = copy->of;
     const int64_t           start = haul__now_ns();
-    const haul_status       status = out ? haul__spill_part_write(copy->part, at, memory, bytes)
-                                         : haul__spill_part_read(copy->part, at, memory, bytes);
+    HAUL__ASSERT(copy->part && 0 <= at && at + bytes <= copy->bytes);
+    const haul_status status = out ? haul__spill_part_write(copy->part, at, memory, bytes)
+                                   : haul__spill_part_read(copy->part, at, memory, bytes);
     haul__spin_lock(&a->lock);
     a->stats.spill_file_nanoseconds += haul__now_ns() - start;
     haul__spin_unlock(&a->lock);
@@ -235,6 +239,7 @@ static haul_status pass_through(haul__spill_copy *copy, haul__storage *storage, 
 static haul_status fetch(const haul__spill_copy *copy, haul__storage *to)
 {
     haul__elsewhere *e = copy->elsewhere;
+    HAUL__ASSERT(e && !copy->host && !copy->part);
     if (haul__device_is_host(to->device)) {
         const haul_status status = haul__host_before(to, true, origin);
         return status ? status : e->fetch(e, copy->number, to->buffer.host, to->bytes);
@@ -312,6 +317,7 @@ static haul_status check_unused(haul__spill_file *file, const char *operation)
 static haul_status set_file(struct haul__allocator *a, const haul_spill_tiers *tiers, const char *operation)
 {
     haul__spill_file *before = a->tiers.file, *file = NULL;
+    HAUL__ASSERT(haul__residency_is_taken());
     if (is_same(before, tiers->folder)) {
         haul__spill_file_set_limit(before, tiers->folder_limit);
         return HAUL_OK;

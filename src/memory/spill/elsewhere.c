@@ -1,6 +1,7 @@
 #include "memory/spill/elsewhere.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/derived.h"
@@ -56,6 +57,7 @@ bool haul__elsewhere_suits(const haul__storage *s)
 static bool begin_moving(haul__block *block)
 {
     haul__spin_lock(&block->owner->lock);
+    HAUL__ASSERT(haul__residency_is_taken() && !block->moving);
     const bool can = !atomic_load(&block->uses.away) && !block->pins && !atomic_load(&block->uses.fixed);
     if (can)
         block->moving = true;
@@ -72,6 +74,7 @@ bool haul__elsewhere_leave(haul__storage *storage)
     haul__error_save(&before);
     haul__residency_stop();
     const bool leaves = begin_moving(storage->block) && !haul__move_away(storage->block);
+    HAUL__ASSERT(!leaves || haul__is_given_up(storage)); /* the caller has a reference */
     haul__error_restore(&before);
     if (taken)
         haul__residency_give();
@@ -83,6 +86,7 @@ bool haul__elsewhere_leave(haul__storage *storage)
 static haul_status set_copy(haul__block *block, haul__elsewhere *e, int64_t number)
 {
     haul__spill_copy *copy = block->copy;
+    HAUL__ASSERT(!copy || copy->elsewhere); /* others have host memory or a part of a file */
     if (!copy && !(copy = haul__calloc(1, sizeof *copy)))
         return haul__fail_memory("haul_parallel_new", sizeof *copy);
     haul__spin_lock(&block->owner->lock);
@@ -121,6 +125,7 @@ void haul__elsewhere_end(haul__storage *storage)
     haul__spin_lock(&block->owner->lock);
     haul__spill_copy *copy = block->copy;
     const bool        away = haul__block_is_away(block);
+    HAUL__ASSERT(!copy->host && !copy->part);
     copy->elsewhere = &ended;
     if (!away)
         block->copy = NULL;

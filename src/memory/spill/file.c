@@ -100,6 +100,7 @@ static int open_unnamed(const char *folder)
 
 haul__spill_file *haul__spill_file_open(const char *folder, int64_t limit, const char *operation)
 {
+    HAUL__ASSERT(limit >= 0);
     haul__spill_file *f = haul__calloc(1, sizeof *f);
     char             *name = f ? haul__strdup(folder) : NULL;
     if (!name) {
@@ -206,6 +207,7 @@ static haul__spill_part *unlink_part(haul__spill_part *p)
 static haul__spill_part *find_free(haul__spill_file *f, int64_t bytes, haul__spill_part **spare)
 {
     haul__spill_part *p = f->first;
+    HAUL__ASSERT(bytes > 0 && bytes % ALIGNMENT == 0);
     while (p && (p->used || p->bytes < bytes))
         p = p->after;
     if (p && p->bytes > bytes) {
@@ -223,6 +225,7 @@ static haul__spill_part *find_free(haul__spill_file *f, int64_t bytes, haul__spi
 static haul__spill_part *take_end(haul__spill_file *f, haul__spill_part **spare)
 {
     haul__spill_part *p = f->last;
+    HAUL__ASSERT(!p || (!p->after && p->at + p->bytes == f->bytes)); /* the parts cover the file */
     if (!p || p->used) {
         p = *spare;
         *spare = NULL;
@@ -313,6 +316,7 @@ void haul__spill_part_release(haul__spill_part *part)
     } else if (!part->bytes) {
         gone[2] = unlink_part(part);
     }
+    HAUL__ASSERT(0 <= f->used && f->used <= f->bytes && !f->first == !f->last);
     haul__spin_unlock(&f->lock);
     for (int i = 0; i < 3; i++)
         haul__free(gone[i]);
@@ -330,6 +334,7 @@ void haul__spill_file_trim(haul__spill_file *file)
         return;
     const bool is_shorter = ftruncate(file->fd, (off_t)p->at) == 0;
     haul__spin_lock(&file->lock);
+    HAUL__ASSERT(p == file->last && p->at + p->bytes == file->bytes);
     if (is_shorter) {
         file->bytes -= p->bytes;
         file->used -= p->bytes;

@@ -186,6 +186,7 @@ static haul_status obtain(haul__block *block, bool ahead)
 /* The copy stays until the elements are written or freed, because they may leave again. */
 haul_status haul__move_back(haul__block *block, bool ahead)
 {
+    HAUL__ASSERT(haul__residency_is_taken() && haul__block_is_away(block));
     haul__block *rest = haul__malloc(sizeof *rest); /* in case the copy fails */
     haul_status  status = rest ? obtain(block, ahead) : haul__fail_memory(origin, sizeof *rest);
     if (status) {
@@ -198,6 +199,7 @@ haul_status haul__move_back(haul__block *block, bool ahead)
     }
     haul__free(rest);
     set_copied(block);
+    HAUL__ASSERT(!haul__block_is_away(block) && block->own.buffer.handle == block->buffer.handle);
     return HAUL_OK;
 }
 

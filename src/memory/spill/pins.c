@@ -41,6 +41,7 @@ static bool unpin(haul__block *block)
         haul__pins_end(block);
     else if (is_pinned)
         block->pins--;
+    HAUL__ASSERT(block->pins >= 0 && a->stats.pinned >= (block->pins ? (int64_t)block->bytes : 0));
     haul__spin_unlock(&a->lock);
     return is_pinned;
 }

@@ -215,6 +215,7 @@ int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
     bool               works = true;
     if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
         return -1;
+    HAUL__ASSERT(0 < least && least <= wanted);
     const bool taken = haul__residency_take();
     haul__error_save(&before);
     haul__residency_stop();
@@ -247,6 +248,7 @@ bool haul__may_spill(void)
 static bool leaves_room(const haul__block *block, int64_t room)
 {
     struct haul__allocator *a = block->owner;
+    HAUL__ASSERT(haul__residency_is_taken() && haul__block_is_away(block)); /* 1 */
     haul__spin_lock(&a->lock);
     const int64_t left = a->stats.limit - haul__limited_overhead(a) - a->stats.allocated - (int64_t)block->bytes;
     const bool    leaves = !a->stats.limit || left >= room;
@@ -286,6 +288,7 @@ int64_t haul__spillable(struct haul__allocator *a)
     haul__spin_lock(&a->lock);
     for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
         bytes += can_move(b) ? (int64_t)b->bytes : 0;
+    HAUL__ASSERT(bytes <= a->stats.allocated);
     haul__spin_unlock(&a->lock);
     return bytes;
 }
