@@ -5,21 +5,30 @@
 #include <unistd.h>
 
 #include "cli/options/commands.h"
+#include "cli/options/help.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/commit.h"
 
+static void print_row(FILE *to, int width, const char *name, const char *text)
+{
+    fprintf(to, "  %-*s", width, name);
+    help_wrapped(to, text, 2 + width, 2 + width);
+}
+
 static void print_help(FILE *to)
 {
-    fprintf(to, "usage: haul COMMAND [OPTION...]\n\n"
-                "Trains networks on CPUs and GPUs, and shows where every byte went.\n\nCommands:\n");
+    enum { COMMAND = 12, OPTION = 15, CODE = 5 }; /* columns of names */
+    fprintf(to, "usage: haul COMMAND [OPTION...]\n\n");
+    help_wrapped(to, "Trains networks on CPUs and GPUs, and shows where every byte went.", 0, 0);
+    fprintf(to, "\nCommands:\n");
     for (int i = 0; i < command_count; i++)
-        fprintf(to, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
-    fprintf(to, "\nOptions:\n"
-                "  -h, --help     Show this help; haul COMMAND --help explains a command\n"
-                "  -V, --version  Show the version, its commit, and what it was built with\n\n"
-                "Exit status:\n");
+        print_row(to, COMMAND, commands[i]->name, commands[i]->summary);
+    fprintf(to, "\nOptions:\n");
+    print_row(to, OPTION, "-h, --help", "Show this help; haul COMMAND --help explains a command");
+    print_row(to, OPTION, "-V, --version", "Show the version, its commit, and what it was built with");
+    fprintf(to, "\nExit status:\n");
     for (const help_entry *e = exit_codes; e->term; e++)
-        fprintf(to, "  %-5s%s\n", e->term, e->text);
+        print_row(to, CODE, e->term, e->text);
     fprintf(to, "\nTo begin: haul train --data shapes\n");
 }
 

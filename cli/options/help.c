@@ -1,31 +1,45 @@
 #include "cli/options/help.h"
 
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/options/row.h"
 #include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
 
-enum { COLUMNS = 79, INDENT = 28, NO_LIMIT = 1000000 };
+enum { COLUMNS = 79, NO_LIMIT = 1000000 };
 
-/* Text in lines of 79 columns, the second and later ones indented. */
-static void print_wrapped(const char *text, int column, int indent)
+static int columns_on(const FILE *to)
 {
+    const int room = to == stderr ? terminal_width(STDERR_FILENO) : output_room();
+    return room <= COLUMNS ? room - 1 : COLUMNS;
+}
+
+/* Where the texts of options begin; in a narrow terminal, below their names. */
+static int text_indent(void)
+{
+    enum { USUAL = 28, NARROW = 6, LEAST = 60 };
+    return columns_on(stdout) < LEAST ? NARROW : USUAL;
+}
+
+void help_wrapped(FILE *to, const char *text, int column, int indent)
+{
+    const int most = columns_on(to);
     while (*text) {
         size_t word = strcspn(text, " \n");
-        if (column > indent && column + 1 + (int)word > COLUMNS) {
-            printf("\n%*s", indent, "");
+        if (column > indent && column + 1 + (int)word > most) {
+            fprintf(to, "\n%*s", indent, "");
             column = indent;
         } else if (column > indent) {
-            putchar(' ');
+            putc(' ', to);
             column++;
         }
-        printf("%.*s", (int)word, text);
+        fprintf(to, "%.*s", (int)word, text);
         column += (int)word;
         text += word;
         text += strspn(text, " \n");
     }
-    putchar('\n');
+    putc('\n', to);
 }
 
 /* ---- the text of a row ---- */
@@ -82,13 +96,14 @@ const char *help_form(const option *row, char *out, size_t size)
 
 static void print_row(const char *form, const char *text)
 {
-    int used = printf("  %s", form);
-    if (used > INDENT - 2) {
+    const int indent = text_indent();
+    int       used = printf("  %s", form);
+    if (used > indent - 2) {
         putchar('\n');
         used = 0;
     }
-    printf("%*s", INDENT - used, "");
-    print_wrapped(text, INDENT, INDENT);
+    printf("%*s", indent - used, "");
+    help_wrapped(stdout, text, indent, indent);
 }
 
 static void print_options(const command *c)
@@ -109,8 +124,15 @@ static void print_options(const command *c)
 
 void help_print(const command *c)
 {
-    printf("usage: haul %s%s%s\n\n", c->name, *c->usage ? " " : "", c->usage);
-    print_wrapped(c->description, 0, 0);
+    enum { USAGE_INDENT = 4 };
+    char usage[300];
+    snprintf(usage, sizeof usage, "usage: haul %s%s%s", c->name, *c->usage ? " " : "", c->usage);
+    if (output_room() <= COLUMNS)
+        help_wrapped(stdout, usage, 0, USAGE_INDENT);
+    else
+        puts(usage);
+    putchar('\n');
+    help_wrapped(stdout, c->description, 0, 0);
     if (c->operand.name) {
         printf("\nOperands:\n");
         print_row(c->operand.name, c->operand.help);
@@ -120,7 +142,9 @@ void help_print(const command *c)
         printf("\nExamples:\n");
     for (const help_example *e = c->examples; e && e->line; e++) {
         printf("  %s\n", e->line);
-        if (e->help)
-            printf("      %s\n", e->help);
+        if (e->help) {
+            printf("      ");
+            help_wrapped(stdout, e->help, 6, 6);
+        }
     }
 }

@@ -91,9 +91,13 @@ static const char *probable_option(const command *c, const char *name)
 /* `shown`: "--epoch" or "-e", `name` without dashes. */
 static int unknown(const command *c, const char *shown, const char *name)
 {
-    const char *near = probable_option(c, name);
+    const char    *near = probable_option(c, name);
+    const command *other = c->operand.options_of;
     if (near)
         complain("unknown option %s; did you mean --%s?", shown, near);
+    else if (other && option_named(other, name, strlen(name)))
+        complain("unknown option %s; options of haul %s come after --, as in: haul %s -- %s ...", shown, other->name,
+                 c->name, shown);
     else
         complain("unknown option %s (haul %s --help lists the options)", shown, c->name);
     return EXIT_USAGE;
@@ -210,7 +214,9 @@ int options_parse(option_values *o, const command *c, void *values, int argc, ch
     }
     for (int i = 1; i < argc && code < 0; i++) {
         char *text = argv[i];
-        if (operands_only || text[0] != '-' || !text[1])
+        if (!operands_only && text[0] != '-' && c->operand.options_of)
+            code = one_too_many(c, text);
+        else if (operands_only || text[0] != '-' || !text[1])
             code = parse_operand(o, argv, text);
         else if (text[1] != '-')
             code = parse_short(o, argc, argv, &i);

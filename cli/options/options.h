@@ -91,6 +91,8 @@ typedef struct option_operand {
     bool               several, required;
     const char *const *choices;
     option_completion  complete;
+
+    const struct command *options_of; /* operands are options of this subcommand, after "--"; NULL: they are not */
 } option_operand;
 
 typedef struct help_example {

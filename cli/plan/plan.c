@@ -243,7 +243,8 @@ const command plan_command = {
     .operand = {.name = "TRAIN_OPTION",
                 .help = "Options of haul train, whose step is planned, instead of --model and --run",
                 .offset = offsetof(plan_options, step.train),
-                .several = true},
+                .several = true,
+                .options_of = &train_command},
     .examples = plan_lines,
     .run = plan_main,
 };

@@ -63,7 +63,7 @@ static void print_candidate(const study *s, const haul__plan_way *w, const table
     if (*w->why_not)
         printf("  does not fit");
     else if (t->copied)
-        printf("  %-9s", text_bytes(w->figures.copied_bytes));
+        printf(" %10s", text_bytes(w->figures.copied_bytes));
     if (t->waits && !*w->why_not)
         printf(" %9s", w->figures.waits ? text_of(t, w->figures.waits) : "-");
     putchar('\n');
@@ -76,7 +76,7 @@ static void print_candidates(const study *s)
     printf("%-*s %9s%*s", t.name, "", "step", t.measured, t.measured ? "measured" : "");
     for (int d = 0; t.peaks && d < haul__plan_device_count(s->plan); d++)
         printf(" %10s", s->plan->request.names[d]);
-    printf("%s%s\n", t.copied ? "  copied   " : "", t.waits ? "     waits" : "");
+    printf("%s%s\n", t.copied ? "     copied" : "", t.waits ? "     waits" : "");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < haul__plan_way_count(s->plan); i++)
         print_candidate(s, &s->plan->ways[i], &t);
@@ -85,9 +85,10 @@ static void print_candidates(const study *s)
 /* Of the plan, if the table has no room for them. */
 static void print_peaks(const study *s)
 {
-    char   text[900];
-    size_t used = (size_t)snprintf(text, sizeof text, "This plan needs");
-    if (haul__plan_device_count(s->plan) == 2)
+    char        text[900];
+    const table t = table_of(s);
+    size_t      used = (size_t)snprintf(text, sizeof text, "This plan needs");
+    if (t.peaks)
         return;
     for (int d = 0; d < haul__plan_device_count(s->plan) && used < sizeof text; d++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s on %s", d ? "," : "",

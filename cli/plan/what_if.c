@@ -312,7 +312,8 @@ const command what_if_command = {
     .operand = {.name = "TRAIN_OPTION",
                 .help = "Options of haul train, whose step is predicted, instead of --model and --run",
                 .offset = offsetof(what_if_options, step.train),
-                .several = true},
+                .several = true,
+                .options_of = &train_command},
     .examples = what_if_lines,
     .run = what_if_main,
 };

@@ -16,23 +16,20 @@ const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
                                                        .rates = {"gflops", "gbps"},
                                                        .memory = true,
                                                        .joules = true,
-                                                       .where = "device",
-                                                       .width = 12},
+                                                       .where = "device"},
                                                       {.name = "modules",
                                                        .head = "module",
                                                        .keys = {"name"},
                                                        .times = {"forward_ms", "backward_ms"},
                                                        .memory = true,
                                                        .joules = true,
-                                                       .where = "kind",
-                                                       .width = 16},
+                                                       .where = "kind"},
                                                       {.name = "kernels",
                                                        .head = "kernel",
                                                        .keys = {"name", "operation", "device", "stream"},
                                                        .times = {"ms"},
                                                        .rates = {NULL, "gbps"},
-                                                       .where = "operation",
-                                                       .width = 29}};
+                                                       .where = "operation"}};
 
 double profile_table_ms(const profile_table *table, const cJSON *profile, const cJSON *row)
 {
@@ -87,7 +84,9 @@ enum {
 typedef struct layout {
     const profile_table *table;
     const cJSON         *profile, *against;
-    int                  name;
+    double               least; /* the share of the time from which a row is printed */
+    bool                 one_device;
+    int                  name, where_width;
     bool                 share, calls, rates, memory, joules, bound, where;
 } layout;
 
@@ -96,23 +95,76 @@ static bool has_number(const cJSON *object, const char *name)
     return cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(object, name));
 }
 
+static bool is_shown(const layout *l, const cJSON *row)
+{
+    return document_number(row, "share") >= l->least;
+}
+
+/* "haul_to on cuda:0, upload": kernels of one name differ in more than the operation. */
+static const char *where_text(const layout *l, const cJSON *row, char out[256])
+{
+    const char *where = document_text(row, l->table->where), *device = document_text(row, "device");
+    const char *stream = document_text(row, "stream");
+    const bool  is_kernel = !strcmp(l->table->where, "operation"), on = is_kernel && !l->one_device && *device;
+    const bool  apart = is_kernel && *stream && strcmp(stream, "compute") != 0;
+    snprintf(out, 256, "%s%s%s%s%s", where, on ? " on " : "", on ? device : "", apart ? ", " : "", apart ? stream : "");
+    return out;
+}
+
+static bool find_one_device(const layout *l)
+{
+    const char  *first = "";
+    const cJSON *row;
+    cJSON_ArrayForEach(row, document_list(l->profile, l->table->name))
+    {
+        const char *device = document_text(row, "device");
+        if (is_shown(l, row) && *device && *first && strcmp(device, first) != 0)
+            return false;
+        first = is_shown(l, row) && *device ? device : first;
+    }
+    return true;
+}
+
+static int find_where_width(const layout *l)
+{
+    char         text[256];
+    const cJSON *row;
+    int          most = text_columns(l->table->where);
+    cJSON_ArrayForEach(row, document_list(l->profile, l->table->name))
+    {
+        const int columns = is_shown(l, row) ? text_columns(where_text(l, row, text)) : 0;
+        most = columns > most ? columns : most;
+    }
+    return 2 + most;
+}
+
+static int rates_width(const layout *l)
+{
+    return (l->table->rates[0] ? 2 : 1) * RATE;
+}
+
 static int columns_of(const layout *l)
 {
     return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
-           (l->rates ? 2 * RATE : 0) + (l->memory ? 2 * BYTES : 0) + (l->joules ? JOULES : 0) + (l->bound ? BOUND : 0) +
-           (l->where ? l->table->width : 0);
+           (l->rates ? rates_width(l) : 0) + (l->memory ? 2 * BYTES : 0) + (l->joules ? JOULES : 0) +
+           (l->bound ? BOUND : 0) + (l->where ? l->where_width : 0);
 }
 
+/* A device that all rows have goes first. */
 static void lay_out(layout *l)
 {
     const int room = output_room();
+    l->one_device = find_one_device(l);
+    l->where_width = find_where_width(l);
     l->name = NAME;
     l->where = l->calls = l->share = true;
     l->memory = l->table->memory;
     l->joules = l->table->joules && has_number(l->profile, "step_joules");
     l->rates = l->table->rates[1] != NULL;
     l->bound = l->table->rates[0] != NULL;
-    bool *const leave[] = {&l->memory, &l->calls, &l->bound, &l->rates, &l->joules, &l->where, &l->share};
+    if (l->one_device && !strcmp(l->table->where, "device"))
+        l->where = columns_of(l) <= room;
+    bool *const leave[] = {&l->memory, &l->calls, &l->rates, &l->joules, &l->bound, &l->where, &l->share};
     for (int i = 0; i < 7 && columns_of(l) > room; i++)
         if (leave[i] != &l->share || l->against)
             *leave[i] = false;
@@ -132,7 +184,7 @@ static void print_head(const layout *l)
     if (l->calls)
         printf("%*s", CALLS, "calls");
     if (l->rates)
-        printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
+        printf("%*s%*s", rates_width(l) - RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
     if (l->memory)
         printf("%*s%*s", BYTES, "made/step", BYTES, "at peak");
     if (l->joules)
@@ -147,7 +199,7 @@ static void print_head(const layout *l)
 
 static void print_rate(const cJSON *row, const char *name)
 {
-    const double rate = name ? document_number(row, name) : 0;
+    const double rate = document_number(row, name);
     if (rate > 0)
         printf("%*.*f", RATE, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
     else
@@ -180,15 +232,16 @@ static bool has_memory(const layout *l, const cJSON *row)
 static void print_end(const layout *l, const cJSON *row)
 {
     const double steps = fmax(1, document_number(l->profile, "steps"));
-    const char  *where = l->where ? document_text(row, l->table->where) : "";
+    char         text[256];
+    const char  *where = l->where ? where_text(l, row, text) : "";
     const char  *bound = l->bound ? document_text(row, "bound") : "";
     const double joules = l->joules ? document_number(row, "joules") / steps : 0;
     if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row) && joules <= 0)
         return;
-    if (l->rates) {
+    if (l->rates && l->table->rates[0])
         print_rate(row, l->table->rates[0]);
+    if (l->rates)
         print_rate(row, l->table->rates[1]);
-    }
     if (l->memory) {
         print_bytes(document_number(row, "made_bytes") / steps);
         print_bytes(document_number(row, "peak_bytes"));
@@ -233,16 +286,15 @@ static double part_computed(const cJSON *profile)
 
 void profile_table_print(const profile_table *table, const cJSON *profile, const cJSON *against)
 {
-    layout       l = {.table = table, .profile = profile, .against = against};
+    layout       l = {.table = table, .profile = profile, .against = against, .least = 0.001 * part_computed(profile)};
     const cJSON *row;
     int          rest = 0;
     double       rest_ms = 0;
-    const double least = 0.001 * part_computed(profile);
     lay_out(&l);
     print_head(&l);
     cJSON_ArrayForEach(row, document_list(profile, table->name))
     {
-        if (document_number(row, "share") >= least) {
+        if (is_shown(&l, row)) {
             print_row(&l, row);
             continue;
         }

@@ -14,8 +14,7 @@ typedef struct profile_table {
     const char *rates[2]; /* of flops, and of bytes read and written, in a second; or NULL */
     bool        memory;   /* it has made_bytes and peak_bytes */
     bool        joules;   /* it has joules, where the profile has */
-    const char *where;    /* the member that says where: "device", "kind" */
-    int         width;    /* columns of that, with the blanks before it */
+    const char *where;    /* the member of the last column: "device", "kind" */
 } profile_table;
 
 enum { PROFILE_TABLES = 3 };

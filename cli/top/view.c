@@ -7,8 +7,6 @@
 
 #include "cli/top/text.h"
 
-/* ---- tables ---- */
-
 /* ---- the list: filtered and sorted ---- */
 
 static const char *const sort_names[] = {"EX./S", "MEMORY", "WAITS", "LEFT", "NAME", "PID"};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
@@ -108,15 +109,20 @@ static void measure(table *t)
     t->widths[NAME] = t->widths[NAME] < LEAST_NAME ? LEAST_NAME : t->widths[NAME];
 }
 
-/* "#####     31 %"; "" where it rounds to nothing. */
-static void share_text(const table *t, double flops, char out[32])
+/* "#####     31 %", in blocks where the terminal shows them; "" where it rounds to nothing. */
+static void share_text(const table *t, double flops, char out[64])
 {
     enum { CELLS = 10 };
-    double share = t->flops > 0 ? flops / t->flops : 0;
+    const char  *cell = terminal_shows_utf8(STDOUT_FILENO) ? "█" : "#";
+    const double share = t->flops > 0 ? flops / t->flops : 0;
+    const int    full = whole_within(share * CELLS + 0.5, 0, CELLS);
+    size_t       used = 0;
     *out = 0;
-    if (share >= 0.005)
-        snprintf(out, 32, "%-*.*s %3.0f %%", CELLS, whole_within(share * CELLS + 0.5, 0, CELLS), "##########",
-                 100 * share);
+    if (share < 0.005)
+        return;
+    for (int i = 0; i < CELLS; i++)
+        used += (size_t)snprintf(out + used, 64 - used, "%s", i < full ? cell : " ");
+    snprintf(out + used, 64 - used, " %3.0f %%", 100 * share);
 }
 
 /* Texts of columns that have left are not printed. Nothing stands after the last text. */
@@ -141,7 +147,7 @@ static void print_row(const table *t, const char *const texts[COLUMNS])
 /* Also a sum of layers, whose depth is -1. */
 static void print_layer(const table *t, const haul__layer *l, const char *name)
 {
-    char flops[32], share[32];
+    char flops[32], share[64];
     flops_text(t, l->flops, flops);
     share_text(t, l->depth < 0 ? 0 : l->flops, share);
     print_row(t, (const char *const[COLUMNS]){name, l->kind, l->output.ndim ? text_shape(&l->output) : "",

@@ -46,6 +46,10 @@ for way in -V -v version; do
 done
 run 2 train extra
 complains "unexpected argument"
+run 2 plan resnet18
+complains "unexpected argument 'resnet18' (usage: haul plan [OPTION...] [-- TRAIN_OPTION...])"
+run 2 what-if --machine h200 --lr 0.1
+complains "unknown option --lr; options of haul train come after --, as in: haul what-if -- --lr ..."
 run 2 train --epochs
 complains "--epochs needs a value"
 run 2 train --epochs three

@@ -1,5 +1,6 @@
 """What the command shows in a terminal: the progress bar, colours, and texts that fit the width."""
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -144,6 +145,7 @@ check("UTF-8: a line of braille in a colour", re.search("\x1b\\[36m" + BRAILLE, 
 check("UTF-8: marks in another colour", "\x1b[35m" + CIRCLE in fine, fine[-3000:])
 status, grey = one_terminal(80, LC_ALL="C.UTF-8", NO_COLOR="1")
 check("UTF-8 without colours", re.search(BRAILLE, grey) and not re.search(r"\x1b\[[0-9;]*m", grey), grey[-3000:])
+check("UTF-8: shares of layers in blocks", re.search(r"█+ +\d+ %", fine), fine[:3000])
 status, ascii_only = one_terminal(80, LC_ALL="C")
 check("plain signs where not", ascii_only.isascii() and ". training   o test" in ascii_only, ascii_only[-3000:])
 status, piped, silent = separate(TRAIN, 80, False, False, LC_ALL="C.UTF-8")
@@ -197,14 +199,40 @@ check("which is saved and goes on", resumed.returncode == 0 and b"resumed" in re
 
 # ---- other subcommands ----
 
+# A profile of two devices with long names.
+os.mkdir("profiled")
+profile = json.load(open(os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report/profile.json"), encoding="utf-8"))
+json.dump(profile, open("profiled/profile.json", "w", encoding="utf-8"))
+one_profile = one_terminal(80, [haul, "profile", "profiled"])[1]
+for rows in ("operations", "kernels"):
+    for i, row in enumerate(profile[rows]):
+        row["device"] = ("sim:laptop-4g:0", "sim:jetson:0")[i % 2]
+        row["stream"] = ("compute", "upload")[i // 2 % 2]
+os.mkdir("two")
+json.dump(profile, open("two/profile.json", "w", encoding="utf-8"))
+two_profile = one_terminal(80, [haul, "profile", "two"])[1]
+check("80 columns: a profile has what limits operations", "bound by" in one_profile and "bound by" in two_profile, one_profile)
+check("and their devices where there are several", "  sim:laptop-4g:0\r\n" in two_profile, two_profile)
+check("kernels name device and stream", re.search(r" haul_\w+ on sim:jetson:0(, upload)?\r\n", two_profile), two_profile)
+
 for columns in (40, 80, 200):
     for words in (["devices"], ["ops"], ["ops", "batch_norm"], ["inspect", "closed/checkpoint"],
                   ["train", "--estimate", "--model", "resnet18", "--data", "shapes:64", "--device", "cpu"],
                   ["plan", "--model", "mlp", "--batch", "32", "--machine", "rtx4090"], ["group"],
-                  ["record", "simplecnn", "--device", "cpu"], ["record", "simplecnn", "--device", "cpu", "--memory"]):
+                  ["record", "simplecnn", "--device", "cpu"], ["record", "simplecnn", "--device", "cpu", "--memory"],
+                  ["profile", "profiled"], ["profile", "two"]):
         status, text = one_terminal(columns, [haul] + words)
         longest = max(ESCAPES.sub("", text).replace("\r", "").split("\n"), key=len)
         check(f"haul {' '.join(words)}, {columns} columns", status == 0 and len(longest) <= columns, longest)
+
+status, text = one_terminal(40, [haul, "plan", "--model", "mlp", "--batch", "32", "--machine", "rtx4090"])
+check("40 columns: a plan says what it needs", re.search(r"This plan needs \d.* on cpu,", " ".join(text.split())), text)
+for words in (["--help"], ["train", "--help"], ["what-if", "--help"], ["help", "profile"]):
+    status, text = one_terminal(40, [haul] + words)
+    status, wide, err = separate([haul] + words, 80, False, False)
+    text = text.replace("\r", "").split("\nExamples:")[0]
+    check(f"haul {' '.join(words)}, 40 columns", max(map(len, text.split("\n"))) <= 40, text)
+    check("has the words of a wide one", text.split() == wide.split("\nExamples:")[0].split(), text)
 
 # Complaints are wrapped between words on a terminal, and are one line elsewhere.
 status, out, err = separate([haul, "trian"], 40, False, True)
