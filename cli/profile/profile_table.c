@@ -86,6 +86,7 @@ typedef struct layout {
     const cJSON         *profile, *against;
     double               least; /* the share of the time from which a row is printed */
     bool                 one_device;
+    bool                 details; /* of kernels: their device and stream */
     int                  name, where_width;
     bool                 share, calls, rates, memory, joules, bound, where;
 } layout;
@@ -105,8 +106,8 @@ static const char *where_text(const layout *l, const cJSON *row, char out[256])
 {
     const char *where = document_text(row, l->table->where), *device = document_text(row, "device");
     const char *stream = document_text(row, "stream");
-    const bool  is_kernel = !strcmp(l->table->where, "operation"), on = is_kernel && !l->one_device && *device;
-    const bool  apart = is_kernel && *stream && strcmp(stream, "compute") != 0;
+    const bool  on = l->details && !l->one_device && *device;
+    const bool  apart = l->details && *stream && strcmp(stream, "compute") != 0;
     snprintf(out, 256, "%s%s%s%s%s", where, on ? " on " : "", on ? device : "", apart ? ", " : "", apart ? stream : "");
     return out;
 }
@@ -155,8 +156,13 @@ static void lay_out(layout *l)
 {
     const int room = output_room();
     l->one_device = find_one_device(l);
-    l->where_width = find_where_width(l);
+    l->details = !strcmp(l->table->where, "operation");
     l->name = NAME;
+    l->where_width = find_where_width(l);
+    if (l->details && NAME + MS + SHARE + l->where_width > room) {
+        l->details = false;
+        l->where_width = find_where_width(l);
+    }
     l->where = l->calls = l->share = true;
     l->memory = l->table->memory;
     l->joules = l->table->joules && has_number(l->profile, "step_joules");

@@ -117,7 +117,8 @@ static void write_axes(html *h, const roofline *r)
 {
     for (int i = 0; i < axis_ticks(r->y1 - r->y0, 1); i++) {
         const double y = pow(10, r->y0 + i);
-        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%.4g</span>", down(r, y), y);
+        html_add(h, "<span class=\"y\" style=\"top:%.2f%%\">%.4g%s</span>", down(r, y), y < 1e4 ? y : y / 1000,
+                 y < 1e4 ? "" : "k");
     }
     for (int i = 0; i < axis_ticks(r->x1 - r->x0, 1); i++) {
         const double x = pow(10, r->x0 + i);

@@ -136,7 +136,7 @@ static const top_column columns[] = {
     {.title = " DEVICE", .width = 10, .from = 100, .left = true, .put = put_device},
     {.title = "RANK ", .width = 7, .from = 60, .ranks = true, .put = put_rank},
     {.title = "EPOCH", .width = 7, .put = put_epoch},
-    {.title = "LOSS", .width = 7, .from = 92, .put = put_loss},
+    {.title = "LOSS", .width = 9, .from = 92, .put = put_loss},
     {.title = "ACC.", .width = 7, .from = 106, .put = put_accuracy},
     {.title = "STEP ms", .width = 8, .put = put_step},
     {.title = "EX./S", .width = 8, .from = 60, .put = put_examples},

@@ -84,7 +84,7 @@ static axis linear_axis(double low, double high, bool per_cent)
 {
     enum { INTERVALS = 4 };
     axis a;
-    if (high - low < 1e-6 * fmax(fabs(high), 1e-30)) { /* flat */
+    if (high - low < 1e-4 * fmax(fabs(high), 1e-30)) { /* flat: labels have no room for the digits that differ */
         double around = fmax(0.05 * fabs(high), 1e-30);
         low -= low == 0 ? 0 : around;
         high += around;
@@ -117,6 +117,13 @@ static double place(const axis *a, double y)
     return UNITS * (1 - (at - a->low) / (a->high - a->low));
 }
 
+/* Of a label without a fixed number of decimals: as many as tell neighbours apart. */
+static int digits_of(const axis *a)
+{
+    enum { LEAST = 3, MOST = 6 };
+    return whole_within(1 + ceil(log10(fmax(fabs(a->low), fabs(a->high)) / a->step)), LEAST, MOST);
+}
+
 static void write_tick(html *h, const axis *a, double tick)
 {
     if (a->logarithmic)
@@ -124,7 +131,7 @@ static void write_tick(html *h, const axis *a, double tick)
     else if (fabs(a->high) >= 1e4 && a->step >= 100 && a->high < 1e6)
         html_add(h, tick > 0 ? "%.4gk" : "%.0f", tick / 1000);
     else if (a->decimals > 4 || fabs(a->high) >= 1e6)
-        html_add(h, "%.3g", fabs(tick) < 1e-6 * a->step ? 0 : tick);
+        html_add(h, "%.*g", digits_of(a), fabs(tick) < 1e-6 * a->step ? 0 : tick);
     else
         html_add(h, "%.*f", a->decimals, fabs(tick) < 1e-6 * a->step ? 0 : tick);
 }

@@ -213,7 +213,9 @@ json.dump(profile, open("two/profile.json", "w", encoding="utf-8"))
 two_profile = one_terminal(80, [haul, "profile", "two"])[1]
 check("80 columns: a profile has what limits operations", "bound by" in one_profile and "bound by" in two_profile, one_profile)
 check("and their devices where there are several", "  sim:laptop-4g:0\r\n" in two_profile, two_profile)
-check("kernels name device and stream", re.search(r" haul_\w+ on sim:jetson:0(, upload)?\r\n", two_profile), two_profile)
+check("and the operations of kernels", re.search(r"^relu_f32 .* haul_relu\r$", two_profile, re.M), two_profile)
+wide_profile = one_terminal(120, [haul, "profile", "two"])[1]
+check("120 columns: kernels name device and stream", re.search(r" haul_\w+ on sim:jetson:0(, upload)?\r\n", wide_profile), wide_profile)
 
 for columns in (40, 80, 200):
     for words in (["devices"], ["ops"], ["ops", "batch_norm"], ["inspect", "closed/checkpoint"],
