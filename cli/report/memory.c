@@ -1,5 +1,6 @@
 /* Memory on the page: live bytes over the median step, the live memory at its peak, and the end of the run. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +128,9 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     const cJSON *item;
     double       sum = 0, listed = 0;
     int          count = 0;
-    page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|=Bytes|#|#Share");
+    char         caption[96];
+    snprintf(caption, sizeof caption, "What was live at the peak on %s", document_text(memory, "device"));
+    page_table(h, caption, "Made by|In module|~Since|~Tensors|=Bytes|#|#Share");
     cJSON_ArrayForEach(item, document_list(memory, "at_peak"))
     {
         sum += bytes_of(item);
@@ -218,7 +221,9 @@ static void write_peak_uses(html *h, const cJSON *memory, double peak)
 {
     use       uses[MOST_ROLES];
     const int count = sum_uses(document_list(memory, "at_peak"), "role", "count", uses);
-    write_uses(h, "What memory was used for at the peak", "Used for|#Tensors|=Bytes|#|#Share", uses, count, peak);
+    char      caption[96];
+    snprintf(caption, sizeof caption, "What memory was used for at the peak on %s", document_text(memory, "device"));
+    write_uses(h, caption, "Used for|#Tensors|=Bytes|#|#Share", uses, count, peak);
 }
 
 static void write_points(html *h, const area *a)

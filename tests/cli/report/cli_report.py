@@ -265,7 +265,7 @@ def sums(page):
     check("the bar is full", abs(sum(widths) - 100) < 0.02, f"{widths}")
     parts, all_of = cell_sum(page, "The training thread", 2)
     check("the table of phases adds up", abs(parts - all_of) <= 0.03, f"{parts} {all_of}")
-    parts, all_of = cell_sum(page, "What was live at the peak", 6)
+    parts, all_of = cell_sum(page, "What was live at the peak on " + profile["memory"][0]["device"], 6)
     check("the peak adds up", all_of == 100 and abs(parts - 100) < 0.6, f"{parts} {all_of}")
     parts, all_of = cell_sum(page, "What memory was used for at the peak", 4)
     check("what it is used for adds up", all_of == 100 and abs(parts - 100) < 0.6, f"{parts} {all_of}")
@@ -505,6 +505,10 @@ def odd_runs():
     check("it diverged", "diverged" in [e for e in page.find("p") if e.get("class") == "verdict"][0]["text"])
     haul("report", run_of("all_nan", events_of(2, 2, lambda e: e.update(train_loss=None, test_loss=None, loss=None))))
     check("nothing is finite", "no value is finite" in read("all_nan/report.html").find("main")[0]["text"])
+    haul("report", run_of("flat", events_of(1, 2, lambda e: e.update({k: 2.30518 + 6e-5 * (k == "test_loss") for k in
+                                                                      ("loss", "train_loss", "test_loss") if k in e}))))
+    labels = [e["text"] for e in read("flat/report.html").find("span") if e.get("class") == "y"]
+    check("labels of a flat axis differ", len(set(labels[:5])) == 5, f"{labels}")
     for epochs in (1, 2, 200):
         haul("report", run_of(f"epochs{epochs}", events_of(epochs, 50)))
         compare_curves_of_many(f"epochs{epochs}", epochs)
