@@ -117,7 +117,7 @@ static double place(const axis *a, double y)
     return UNITS * (1 - (at - a->low) / (a->high - a->low));
 }
 
-/* Of a label without a fixed number of decimals: as many as tell neighbours apart. */
+/* Of a label without a fixed number of decimals: as many as neighbours differ in. */
 static int digits_of(const axis *a)
 {
     enum { LEAST = 3, MOST = 6 };
