@@ -176,6 +176,7 @@ static bool print_text(trainer *t, const haul__fit_result *d)
 
 int trainer_estimate(trainer *t)
 {
+    t->position = (haul_training_position){.epoch = 1};
     if (!trainer_open_data(t))
         return EXIT_FAILED;
     int code = trainer_expect(t);

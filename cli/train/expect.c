@@ -117,7 +117,7 @@ int trainer_expect(trainer *t)
         return code;
     if (planner_fit(t->planner, &t->plans.limit, &t->expected) || expect_spilling(t))
         return complain_error();
-    t->follows = !t->options->pieces && (t->expected.follows || (t->options->spill && !t->options->eager));
+    t->follows = t->expected.follows || (t->options->spill && !t->options->eager);
     return -1;
 }
 

@@ -116,33 +116,37 @@ static haul_status learn(void *context)
     return status;
 }
 
-haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
+/* recording: of the pieces, if there are some; NULL: they run as they are, too. */
+static haul_status make_step(trainer *t, const haul_batch *batch, haul_recording *recording)
 {
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
-    t->batch = batch;
-    t->part = *part;
-    haul_status status = t->parallel ? pieces_step(t, batch) : learn(t);
+    haul_status status = t->parallel ? pieces_step(t, batch, recording) : learn(t);
     haul_scope_pop(scope);
     return status;
 }
 
-haul_status trainer_follow(trainer *t, const haul_batch *batch, const haul_step_part *part)
+haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
 {
-    if (!t->recording)
-        return trainer_step(t, batch, part);
     t->batch = batch;
     t->part = *part;
-    return haul_recording_run(t->recording);
+    return make_step(t, batch, NULL);
+}
+
+haul_status trainer_follow(trainer *t, const haul_batch *batch, const haul_step_part *part)
+{
+    t->batch = batch;
+    t->part = *part;
+    return t->recording && !t->parallel ? haul_recording_run(t->recording) : make_step(t, batch, t->recording);
 }
 
 /* The forms of a step that accumulates: its first, middle and last mini-batches, of whole groups and of the one at the
- * end of an epoch, also with a smaller mini-batch. */
+ * end of an epoch, also with a smaller mini-batch. Pieces have fewer: whole, smaller and without examples. */
 haul_status trainer_begin_recording(trainer *t)
 {
     enum { FORMS = 12 };
-    t->recording = haul_recording_new(learn, t, .variants = FORMS);
+    t->recording = haul_recording_new(t->options->pieces ? pieces_learn : learn, t, .variants = FORMS);
     return t->recording ? HAUL_OK : haul_error_status();
 }
 

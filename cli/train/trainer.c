@@ -458,7 +458,7 @@ bool trainer_save_account(trainer *t)
 /* Why steps were not followed; "": the first one runs as it is, and the others were, or --eager was given. */
 static const char *reason_of(const trainer *t, const haul_recording_report *r)
 {
-    if (t->options->eager || t->options->pieces)
+    if (t->options->eager)
         return "";
     if (t->expected.unfollowed)
         return t->expected.unfollowed;
@@ -470,7 +470,7 @@ static void tell_followed(const trainer *t, haul_recording_report *r, report_don
     if (t->recording)
         haul_recording_report_get(t->recording, r);
     out->followed = r->followed;
-    out->eager_steps = t->counts.mini_batches - r->followed;
+    out->eager_steps = t->counts.mini_batches * pieces_each(t) - r->followed;
     out->unfollowed = reason_of(t, r);
 }
 
@@ -496,6 +496,7 @@ static int tell_done(trainer *t, double began, const double *rank_bytes)
                                .spilled_bytes = spilled.all,
                                .spilled_to_file_bytes = spilled.to_file,
                                .spill_file_seconds = (double)spilled.file_ns / 1e9,
+                               .in_pieces = t->parallel != NULL,
                                .ranks = t->ranks.count,
                                .group_bytes = ranks_bytes(t),
                                .state_bytes = t->options->shard ? rank_bytes : NULL,

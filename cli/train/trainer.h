@@ -130,8 +130,8 @@ typedef struct trainer {
 
     bool              trains;    /* not only tries steps */
     bool              follows;   /* it records its steps and follows them: */
-    haul_recording   *recording; /* of the step; NULL: it runs as it is */
-    const haul_batch *batch;     /* of the step under way, and its part: */
+    haul_recording   *recording; /* of the step, or of a piece of it; NULL: it runs as it is */
+    const haul_batch *batch;     /* of the step under way, or its piece, and its part: */
     haul_step_part    part;
 
     /* Where it stands. */

@@ -37,16 +37,24 @@ void haul__buckets_free(haul__buckets *b)
     *b = (haul__buckets){.flat = NULL};
 }
 
-void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last)
+static void drop_deferred(haul__bucket *bucket)
 {
-    for (int i = 0; i < b->flat->bucket_count; i++) {
-        b->list[i].left = b->flat->buckets[i].end - b->flat->buckets[i].first;
+    haul__object_release(bucket->deferred);
+    bucket->deferred = NULL;
+}
+
+void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last, bool defers)
+{
+    const int count = b->flat->bucket_count;
+    for (int i = 0; i <= count; i++) {
+        b->list[i].left = i < count ? b->flat->buckets[i].end - b->flat->buckets[i].first : 0;
         b->list[i].gathered = false;
+        drop_deferred(&b->list[i]);
     }
-    b->list[b->flat->bucket_count].gathered = false;
     b->step = step;
     b->piece = piece;
     b->last = last;
+    b->defers = defers;
     b->begun = b->settled = 0;
 }
 
@@ -151,15 +159,39 @@ static haul_status begin_exchanges(haul__buckets *b)
 
 /* ---- gradients ---- */
 
+/* Takes over a reference to the numbers. */
+static haul_status add_to_sums(haul__buckets *b, int i, haul_tensor *numbers)
+{
+    const haul_status status = haul__piece_sums_add(&b->list[i].sums, numbers, b->piece, 1);
+    b->list[i].gathered = true;
+    return status ? status : begin_exchanges(b);
+}
+
 static haul_status add(haul__buckets *b, int i, haul_tensor *numbers)
 {
-    haul_status status = haul__status_of(numbers);
+    const haul_status status = haul__status_of(numbers);
     if (status)
         return status;
     haul__object_keep(numbers);
-    status = haul__piece_sums_add(&b->list[i].sums, numbers, b->piece, 1);
+    if (!b->defers)
+        return add_to_sums(b, i, numbers);
+    b->list[i].deferred = numbers;
     b->list[i].gathered = true;
-    return status ? status : begin_exchanges(b);
+    return HAUL_OK;
+}
+
+haul_status haul__buckets_add_deferred(haul__buckets *b)
+{
+    haul_tensor *rest = b->list[b->flat->bucket_count].deferred;
+    haul_status  status = rest && b->piece ? haul__flat_drop_changes(b->flat, rest) : HAUL_OK;
+    for (int i = 0; i <= b->flat->bucket_count; i++)
+        b->list[i].gathered = !b->list[i].deferred;
+    for (int i = 0; i <= b->flat->bucket_count && !status; i++) {
+        haul_tensor *numbers = b->list[i].deferred;
+        b->list[i].deferred = NULL;
+        status = numbers ? add_to_sums(b, i, numbers) : HAUL_OK;
+    }
+    return status;
 }
 
 static haul_status gather(haul__buckets *b, int i)
@@ -204,7 +236,9 @@ haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double wei
     for (int i = 0; i < count && !status; i++)
         if (!b->list[i].gathered)
             status = gather(b, i);
-    return status ? status : add(b, count, haul__flat_gather_rest(b->flat, loss, weight, b->piece == 0));
+    /* A recording has the same calls for all pieces. */
+    const bool changes = b->piece == 0 || b->defers;
+    return status ? status : add(b, count, haul__flat_gather_rest(b->flat, loss, weight, changes));
 }
 
 /* ---- the end ---- */
@@ -231,6 +265,7 @@ void haul__buckets_clear(haul__buckets *b)
             haul__work_wait(b->list[i].exchange);
         b->list[i].exchange = NULL;
         haul__piece_sums_clear(&b->list[i].sums);
+        drop_deferred(&b->list[i]);
         haul__object_release(b->list[i].part);
         b->list[i].part = NULL;
     }

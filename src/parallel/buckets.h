@@ -5,6 +5,9 @@
  * are exchanged in their order on all ranks: a bucket that is complete waits for those before it, so neither timing
  * nor the rank's graph changes which exchanges the ranks make.
  *
+ * In a followed piece (parallel/piece.h) gradients are gathered when it is differentiated, but computed later: until
+ * then they are deferred.
+ *
  * Where parameters have owners (haul__flat_divide), the exchange brings a rank the sums of its own parameters only. A
  * bucket is freed when its exchange is over, and the pass waits for that where too many are under way. */
 #ifndef HAUL_PARALLEL_BUCKETS_H
@@ -18,8 +21,9 @@ typedef struct haul__bucket {
     haul__piece_sums sums;     /* of the own pieces that have come so far */
     haul__work      *exchange; /* under way; NULL: none */
     haul_tensor     *part;     /* with owners: what the exchange has left for this rank; holds a reference, or NULL */
+    haul_tensor     *deferred; /* the numbers of this piece, which are not in `sums` yet; holds a reference, or NULL */
     int              left;     /* parameters whose gradients of this piece are not complete */
-    bool             gathered; /* the numbers of this piece are in `sums` */
+    bool             gathered; /* the numbers of this piece are in `sums`, or deferred */
 } haul__bucket;
 
 typedef struct haul__buckets {
@@ -31,6 +35,7 @@ typedef struct haul__buckets {
     int64_t step;
     int     piece;
     bool    last;    /* it is the rank's last piece of the step */
+    bool    defers;  /* what it gathers is deferred */
     int     begun;   /* exchanges of this step, if it is the last piece */
     int     settled; /* with owners: those of them that are over, and whose buckets are freed but for the own parts */
 
@@ -43,14 +48,17 @@ typedef struct haul__buckets {
 haul_status haul__buckets_init(haul__buckets *b, haul__flat *flat, haul_group *group, const haul__tree *tree);
 void        haul__buckets_free(haul__buckets *b);
 
-/* A piece is differentiated from here on. */
-void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last);
+/* A piece is differentiated from here on. The same piece may begin again until something was added to the sums. */
+void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last, bool defers);
 
 /* For haul__backward_once. context: haul__buckets. */
 haul_status haul__buckets_take(haul_tensor *leaf, void *context);
 
 /* The piece is differentiated: gathers the buckets that are missing. */
 haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight);
+
+/* The piece was computed: adds its deferred numbers to the sums. */
+haul_status haul__buckets_add_deferred(haul__buckets *b);
 
 /* After the last piece: waits for the exchanges. sums: that of all pieces for each bucket, flat->bucket_count + 1. They
  * are valid until haul__buckets_clear. With owners, the part of this rank, or HAUL_NONE if it has none. */

@@ -431,6 +431,15 @@ haul_tensor *haul__flat_gather_rest(const haul__flat *flat, haul_tensor *loss, d
     return status ? NULL : all;
 }
 
+haul_status haul__flat_drop_changes(const haul__flat *flat, haul_tensor *rest)
+{
+    const int64_t end = flat->rest - LOSS_AND_WEIGHT;
+    if (!flat->integers)
+        return HAUL_OK;
+    const int64_t first = flat->items[flat->parameters + flat->floats].at;
+    return haul_zero_into(part(rest, first, end - first));
+}
+
 /* A step whose weights are all 0 has gradients of zeros. */
 static haul_tensor *divisor(const haul__flat *flat, haul_tensor *rest)
 {

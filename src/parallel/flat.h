@@ -89,6 +89,9 @@ haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket);
  * piece of the step only. */
 haul_tensor *haul__flat_gather_rest(const haul__flat *flat, haul_tensor *loss, double weight, bool first);
 
+/* In the last bucket of a piece that is not the first one of its step: integer buffers count as unchanged. */
+haul_status haul__flat_drop_changes(const haul__flat *flat, haul_tensor *rest);
+
 /* Divides the sums over all pieces, one for each bucket, gives the parameters their gradients and the buffers their
  * values. The gradients share the memory of the sums. With owners a sum has only this rank's part of its bucket, and is
  * HAUL_NONE without one. */

@@ -20,6 +20,7 @@
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
 #include "parallel/buckets.h"
+#include "parallel/piece.h"
 #include "parallel/shard.h"
 
 #define NEW      "haul_parallel_new"
@@ -346,24 +347,36 @@ static haul_status reduce(haul_parallel *p)
     return status;
 }
 
-/* The numbers of the piece go to the tree, and the module is as before the piece. */
-static haul_status add_piece(haul_parallel *p, haul_tensor *loss, double weight)
+static bool is_last(const haul_parallel *p)
 {
-    haul_status status = haul__buckets_finish(&p->buckets, loss, weight);
-    if (!status)
-        status = haul__flat_restore_buffers(&p->flat);
-    p->done++;
-    return status || p->done < p->count ? status : reduce(p);
+    return p->done + 1 == p->count;
 }
 
-static haul_status finish(haul_parallel *p, haul_tensor *loss, double weight)
+/* Gathers the numbers of the piece. */
+static haul_status gather(haul_parallel *p, haul_tensor *loss, double weight, bool defers)
 {
-    haul__buckets_begin(&p->buckets, p->step, p->first + p->done, p->done + 1 == p->count);
+    haul__buckets_begin(&p->buckets, p->step, p->first + p->done, is_last(p), defers);
     haul_status status = differentiate(p, loss);
     haul_scope *scope = status ? NULL : haul__flat_scope();
     if (!scope)
         return haul_error_status();
-    status = add_piece(p, loss, weight);
+    status = haul__buckets_finish(&p->buckets, loss, weight);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* The numbers of the piece are in the tree, and the module is as before the piece. */
+static haul_status add_piece(haul_parallel *p)
+{
+    haul_scope *scope = haul__flat_scope();
+    if (!scope)
+        return haul_error_status();
+    haul_status status = haul__buckets_add_deferred(&p->buckets);
+    if (!status)
+        status = haul__flat_restore_buffers(&p->flat);
+    p->done++;
+    if (!status && p->done == p->count)
+        status = reduce(p);
     haul_scope_pop(scope);
     return status;
 }
@@ -384,6 +397,23 @@ static void abandon(haul_parallel *p)
     p->done = 0;
 }
 
+static haul_status end_piece(haul_parallel *p, haul_status status)
+{
+    p->begun = false;
+    if (!status)
+        status = add_piece(p);
+    if (status)
+        abandon(p);
+    return status;
+}
+
+static haul_status check_begun(const haul_parallel *p)
+{
+    return p->begun ? HAUL_OK
+                    : haul__fail(HAUL_STATE, BACKWARD, "parallel",
+                                 "no piece was begun; call haul_parallel_begin before the forward pass of each piece");
+}
+
 haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
     if (check(parallel, BACKWARD))
@@ -393,14 +423,31 @@ haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_
         haul__group_pass_error(parallel->group, BACKWARD);
         return haul_error_status();
     }
-    if (!parallel->begun)
-        return haul__fail(HAUL_STATE, BACKWARD, "parallel",
-                          "no piece was begun; call haul_parallel_begin before the forward pass of each piece");
-    parallel->begun = false;
-    const haul_status status = finish(parallel, sum_of_losses, weight);
-    if (status)
-        abandon(parallel);
-    return status;
+    const haul_status status = check_begun(parallel);
+    return status ? status : end_piece(parallel, gather(parallel, sum_of_losses, weight, false));
+}
+
+/* ---- a piece in two parts ---- */
+
+haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
+{
+    if (check(parallel, BACKWARD) || check_loss(sum_of_losses, weight) || check_begun(parallel))
+        return haul_error_status();
+    return gather(parallel, sum_of_losses, weight, haul__recorder_now() || haul__is_followed());
+}
+
+haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status)
+{
+    if (check(parallel, BACKWARD) || (!status && check_begun(parallel)))
+        return haul_error_status();
+    return end_piece(parallel, status);
+}
+
+const char *haul__parallel_unfollowed(const haul_parallel *parallel)
+{
+    return parallel->flat.bucket_count > 1 ? "the gradients take more than 4 MiB, so copies of them, and an exchange "
+                                             "behind the backward pass, would cost more than following saves"
+                                           : NULL;
 }
 
 haul_tensor *haul_parallel_loss(haul_parallel *parallel)

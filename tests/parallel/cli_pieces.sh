@@ -35,7 +35,25 @@ run 1 train --run stopped --resume --pieces 4
 complains "the run was started with --pieces 8 and cannot go on with --pieces 4"
 run 0 train --run stopped --resume --workers 0 --threads 1
 check "the same weights" cmp long/weights.safetensors stopped/weights.safetensors
+
+# Pieces follow a recording, all but the first one, with the bits of those that run as they are.
+pieces=$(((examples + 31) / 32 * 8 * 3))
+check "followed" test "$(value long/log.jsonl done followed)" = $((pieces - 1))
+check "one as it is" test "$(value long/log.jsonl done eager_steps)" = 1
+check "nothing to say" test "$(value long/log.jsonl done unfollowed)" = ""
+run 0 train "${task[@]}" --eager --run eager
+check "none followed" test "$(value eager/log.jsonl done followed)" = 0
+check "all as they are" test "$(value eager/log.jsonl done eager_steps)" = "$pieces"
+check "the weights of --eager" cmp long/weights.safetensors eager/weights.safetensors
 check "the same log" test "$(value long/log.jsonl epoch test_loss)" = "$(value stopped/log.jsonl epoch test_loss)"
+
+# --estimate has the memory of the pieces.
+task=(--model simplecnn --data shapes:96 --batch 32 --pieces 4 --epochs 2 --workers 0 --device cpu --json)
+run 0 train "${task[@]}"
+check "followed" test "$(value out done followed)" = 23
+peak=$(value out done peak_bytes)
+run 0 train "${task[@]}" --estimate
+check "the estimate is exact" test "$(value out estimate training_peak_bytes)" = "$peak"
 
 run 0 train --model dense --data blobs:100 --batch 8 --pieces 8 --epochs 1 --place 'fc1=cpu'
 run 2 train --pieces 6 --batch 12

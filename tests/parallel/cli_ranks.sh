@@ -51,6 +51,10 @@ norms=(--model resnet18 --data shapes:20 --batch 16 --pieces 4 --optimizer adamw
     --workers 0 --device cpu)
 run 0 train "${small[@]}" --run small
 run 0 train "${norms[@]}" --run norms
+run 0 train "${small[@]}" --eager --run small-eager
+same small small-eager
+run 0 train "${norms[@]}" --eager --run norms-eager
+same norms norms-eager
 check "one process sends nothing" test "$(value small/log.jsonl done group_bytes)" = 0
 check "and is alone" test "$(value small/log.jsonl done ranks)" = 1
 first=${launchers[0]} counts="2 3 4"
@@ -69,6 +73,12 @@ for launcher in "${launchers[@]}"; do
 done
 ranks 0 3 "$first" train "${norms[@]}" --run norms-3
 same norms norms-3
+
+# Followed pieces, and why others are not.
+check "all but the first piece" test "$(value small-${first%% *}-2/log.jsonl done followed)" = 23
+check "one as it is" test "$(value small-${first%% *}-2/log.jsonl done eager_steps)" = 1
+check "large gradients" test "$(value norms-3/log.jsonl done followed)" = 0
+check "the reason is shown" grep -q 'followed  *0 of 2 pieces of rank 0; the gradients take more than 4 MiB' out
 
 # Shards: the same checkpoint, and each rank has a part of the optimizer's state.
 ranks 0 3 "$first" train "${norms[@]}" --shard 1 --run shards

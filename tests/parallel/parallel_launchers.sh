@@ -1,5 +1,5 @@
-# Data parallel training on 2 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks and
-# test_parallel_parts on each, and on devices other than the CPU.
+# Data parallel training on 2 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks,
+# test_parallel_followed and test_parallel_parts on each, and on devices other than the CPU.
 # ctest: labels=once,mpi
 set -u
 . "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
@@ -22,6 +22,7 @@ counts="2 3 4"
 for launcher in "${launchers[@]}"; do
     for n in $counts; do
         run "$launcher" "$n" test_parallel_ranks
+        run "$launcher" "$n" test_parallel_followed HAUL_TEST_DEVICES=cpu
         run "$launcher" "$n" test_parallel_parts
     done
     counts=3

@@ -129,6 +129,7 @@ typedef struct report_done {
     int64_t       spilled_to_file_bytes;       /* of these: to the file */
     double        spill_file_seconds;          /* that the training waited for the file */
     int64_t       followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
+    bool          in_pieces;                   /* these two count the pieces of rank 0 */
     const char   *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
     int           ranks;                       /* processes that trained together */
     int64_t       group_bytes;                 /* that rank 0 sent to the others */

@@ -457,8 +457,9 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     if (d->state_bytes)
         print_ranks("  optimizer", "", d, d->state_bytes);
     if (*d->unfollowed)
-        print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
-                   text_count(d->followed + d->eager_steps), d->unfollowed);
+        print_fact("  followed", END, "%s of %s %s; %s", text_count(d->followed),
+                   text_count(d->followed + d->eager_steps), d->in_pieces ? "pieces of rank 0" : "steps",
+                   d->unfollowed);
     if (d->ranks > 1 && d->rank_peak_bytes)
         print_ranks("  memory", " at the peak", d, d->rank_peak_bytes);
     else

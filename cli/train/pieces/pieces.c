@@ -7,6 +7,8 @@
 #include "cli/train/pieces/ranks.h"
 #include "cli/train/place/place.h"
 #include "group/tree.h"
+#include "parallel/piece.h"
+#include "record/follow/recording.h"
 
 /* ---- options ---- */
 
@@ -63,20 +65,19 @@ haul_status pieces_begin(trainer *t)
     return t->parallel ? HAUL_OK : haul_error_status();
 }
 
-/* The pieces of a mini-batch that the loader gives. */
-static int64_t own_pieces(const trainer *t)
+int64_t pieces_each(const trainer *t)
 {
     return t->parallel ? haul_parallel_count(t->parallel) : 1;
 }
 
 int64_t pieces_batches(const trainer *t)
 {
-    return haul_loader_batches(t->loader) / own_pieces(t);
+    return haul_loader_batches(t->loader) / pieces_each(t);
 }
 
 haul_status pieces_start(const trainer *t)
 {
-    return haul_loader_start_at(t->loader, t->position.epoch, t->position.batch * own_pieces(t));
+    return haul_loader_start_at(t->loader, t->position.epoch, t->position.batch * pieces_each(t));
 }
 
 /* ---- a step ---- */
@@ -95,25 +96,40 @@ static haul_tensor *mean_loss(trainer *t, const haul_batch *piece)
     return loss;
 }
 
-static haul_status learn(trainer *t, const haul_batch *piece, int64_t step)
+haul_status pieces_learn(void *context)
 {
-    haul_status  status = haul_parallel_begin(t->parallel, step);
-    haul_tensor *sum = HAUL_NONE;
-    if (status)
-        return status;
+    trainer          *t = context;
+    const haul_batch *piece = t->batch;
+    haul_tensor      *sum = HAUL_NONE;
     if (piece->size)
         sum = haul_mul_scalar(mean_loss(t, piece), (double)piece->size);
-    t->epoch.answers += piece->size ? network_answers(piece->y) : 0;
-    t->epoch.examples += piece->size;
-    return haul_parallel_backward(t->parallel, sum, (double)piece->size);
+    return haul__parallel_differentiate(t->parallel, sum, (double)piece->size);
 }
 
-static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step)
+static haul_status follow(haul_recording *recording, const haul_parallel *parallel)
+{
+    const char *why = haul__parallel_unfollowed(parallel);
+    return why ? haul__recording_run_as_it_is(recording, why) : haul_recording_run(recording);
+}
+
+static haul_status learn_begun(trainer *t, haul_recording *recording)
+{
+    const haul_batch *piece = t->batch;
+    t->epoch.answers += piece->size ? network_answers(piece->y) : 0;
+    t->epoch.examples += piece->size;
+    return haul__parallel_finish(t->parallel, recording ? follow(recording, t->parallel) : pieces_learn(t));
+}
+
+/* recording: NULL: the piece runs as it is. */
+static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step, haul_recording *recording)
 {
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
-    const haul_status status = learn(t, piece, step);
+    t->batch = piece;
+    haul_status status = haul_parallel_begin(t->parallel, step);
+    if (!status)
+        status = learn_begun(t, recording);
     haul_scope_pop(scope);
     return status;
 }
@@ -144,14 +160,14 @@ static int64_t step_number(const trainer *t)
     return (t->position.epoch - 1) * pieces_batches(t) + t->position.batch + t->counts.tried_steps;
 }
 
-haul_status pieces_step(trainer *t, const haul_batch *first)
+haul_status pieces_step(trainer *t, const haul_batch *first, haul_recording *recording)
 {
     const haul_batch *piece = first;
     const int64_t     step = step_number(t);
-    haul_status       status = learn_piece(t, piece, step);
+    haul_status       status = learn_piece(t, piece, step, recording);
     while (!status && !haul_parallel_ready(t->parallel)) {
         piece = t->trains ? haul_loader_next(t->loader) : first;
-        status = piece ? learn_piece(t, piece, step) : haul_error_status();
+        status = piece ? learn_piece(t, piece, step, recording) : haul_error_status();
     }
     if (!t->trains)
         t->counts.tried_steps++;

@@ -11,14 +11,20 @@ bool pieces_suit(const train_options *o);
 haul_loader *pieces_loader(const trainer *t);
 haul_status  pieces_begin(trainer *t);
 
+/* The pieces of a mini-batch that are this rank's; 1 without --pieces. */
+int64_t pieces_each(const trainer *t);
+
 /* Mini-batches in an epoch. With --pieces, each has as many pieces as that. */
 int64_t pieces_batches(const trainer *t);
 
 /* Begin an epoch at the mini-batch where the training stands. */
 haul_status pieces_start(const trainer *t);
 
+/* The step function of the recording: the forward and the backward pass of a piece, t->batch. */
+haul_status pieces_learn(void *context);
+
 /* A step of the optimizer, whose first piece is given. In a training under way the loader gives the others; elsewhere
- * they are all like the first. */
-haul_status pieces_step(trainer *t, const haul_batch *first);
+ * they are all like the first. With a recording, the pieces follow it. */
+haul_status pieces_step(trainer *t, const haul_batch *first, haul_recording *recording);
 
 #endif

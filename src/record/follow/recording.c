@@ -230,13 +230,15 @@ static haul_status run_otherwise(haul_recording *r)
 }
 
 /* Follows the variant that was used last, if the step still does the same. */
-static haul_status run(haul_recording *r)
+static haul_status run(haul_recording *r, const char *why)
 {
     bool        followed = false;
     haul_status status = HAUL_OK;
     r->steps++;
     if (!r->begun)
         return run_eagerly(r, "the first step runs as it is");
+    if (why)
+        return run_eagerly(r, why);
     if (haul__watched(HAUL_EVENT_OPERATION))
         return run_eagerly(r, "a subscriber watches operations");
     if (haul__checks(HAUL__CHECKS_BACKWARD | HAUL__CHECKS_FORWARD))
@@ -253,7 +255,8 @@ static bool is_from_outside(const haul_recording *r)
     return haul__is_dry() && (haul__is_recorded() || r->dry_run != haul__dry_run_now());
 }
 
-haul_status haul_recording_run(haul_recording *recording)
+/* why: NULL, or why the step is not to be followed. */
+static haul_status run_once(haul_recording *recording, const char *why)
 {
     haul_status status = haul__check_object(recording, &recording_class, operation, "recording");
     if (status)
@@ -265,9 +268,19 @@ haul_status haul_recording_run(haul_recording *recording)
     if (atomic_exchange(&recording->running, true))
         return haul__fail(HAUL_STATE, operation, "recording",
                           "the recording is running: its own step function, or another thread, runs it again");
-    status = run(recording);
+    status = run(recording, why);
     atomic_store(&recording->running, false);
     return status;
+}
+
+haul_status haul_recording_run(haul_recording *recording)
+{
+    return run_once(recording, NULL);
+}
+
+haul_status haul__recording_run_as_it_is(haul_recording *recording, const char *why)
+{
+    return run_once(recording, why);
 }
 
 void haul__recording_give_back(haul_recording *recording)

@@ -4,6 +4,9 @@
 
 #include <haul/recording.h>
 
+/* haul_recording_run of a step that is not to be followed. `why` becomes the report's reason. */
+haul_status haul__recording_run_as_it_is(haul_recording *recording, const char *why);
+
 /* Frees the memory that the recording keeps from one step to the next, for work that comes between steps. The next
  * followed step allocates it again. */
 void haul__recording_give_back(haul_recording *recording);
