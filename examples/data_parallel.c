@@ -2,8 +2,10 @@
  *
  *     ./data_parallel
  *     mpirun -n 4 ./data_parallel
+ *     ./data_parallel local:cuda:0,cuda:1
  *
- * Both print the same numbers: gradients, and so the weights, are bit-identical for any number of ranks up to 8. */
+ * The last command has a thread for each device. All print the same numbers on equal devices: gradients, and so the
+ * weights, are bit-identical for any number of ranks up to 8. */
 #include <haul/haul.h>
 #include <stdio.h>
 
@@ -46,25 +48,33 @@ static double train(training *t, int64_t epoch)
     return last;
 }
 
-int main(void)
+/* What each rank does: a process, or a thread of haul_group_run. */
+static haul_status train_all(haul_group *group, void *context)
 {
-    haul_scope *program = haul_scope_push();
-    training    t = {.step = 0};
-    haul_manual_seed(1);
+    (void)context;
+    training t = {.step = 0};
     t.net = HAUL_SEQUENTIAL(haul_nn_linear(10, 16, .relu = true), haul_nn_dropout(0.2), haul_nn_linear(16, 1));
     t.adamw = haul_adamw(t.net, 0.01);
-    t.parallel = haul_parallel_new(t.net, .pieces = PIECES, .seed = 1);
+    t.parallel = haul_parallel_new(t.net, .group = group, .pieces = PIECES, .seed = 1);
     t.loader =
         haul_loader_new(haul_blobs(1000, .seed = 1), .batch = BATCH / PIECES, .shuffle = true, .pieces = PIECES,
                         .first_piece = haul_parallel_first(t.parallel), .piece_count = haul_parallel_count(t.parallel));
-
-    haul_group *group = haul_group_get("auto");
     for (int64_t epoch = 1; epoch <= EPOCHS && haul_error_status() == HAUL_OK; epoch++) {
         const double loss = train(&t, epoch);
         if (haul_group_rank(group) == 0)
             printf("epoch %d: loss %.6f\n", (int)epoch, loss);
     }
+    return haul_error_status();
+}
 
+int main(int argc, char **argv)
+{
+    haul_scope *program = haul_scope_push();
+    haul_manual_seed(1);
+    if (argc > 1)
+        haul_group_run(argv[1], train_all, NULL);
+    else
+        train_all(haul_group_get("auto"), NULL);
     haul_scope_pop(program);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());

@@ -1,4 +1,5 @@
-/* Process groups: several processes, the ranks, that compute together.
+/* Process groups: several processes, the ranks, that compute together. Threads of one process, each with a device, can
+ * be ranks, too (haul_group_run).
  *
  * A launcher starts the processes, on one machine or on several ones:
  *
@@ -40,6 +41,8 @@ typedef struct haul_group haul_group;
  *   - "mpi": the processes that the MPI library finds. `$HAUL_MPI` names the library: `HAUL_MPI=libmpich.so.12`
  *   - "nccl": the same ones, and NCCL moves sums of tensors from GPU to GPU: between the ranks' current devices
  *   - "none": this process alone
+ *   - "local:cpu,opencl:0": the devices that haul_group_run was called with, in a thread that it has started. In these
+ *     threads "auto" is this group, too
  * - limit: how many seconds a collective waits for a rank. Default: the variable `$HAUL_GROUP_LIMIT`, else
  *   300. It holds for all groups of the process */
 typedef struct HAUL__DESIGNATED haul_group_options {
@@ -53,12 +56,58 @@ typedef struct HAUL__DESIGNATED haul_group_options {
  * Errors:
  *
  * - `HAUL_INVALID_ARGUMENT`: an unknown name
+ * - `HAUL_STATE`: a group "local:...", and this thread is not one of its ranks
  * - `HAUL_UNSUPPORTED`: MPI or NCCL cannot be opened (the message names the package), or a rank has no GPU of its own
  * - `HAUL_BACKEND`: MPI or NCCL cannot start
  * - `HAUL_STATE`: the library finds fewer processes than the launcher started, which happens if they belong to
  * different MPIs; or the process is the child of a fork */
 #define haul_group_get(...) haul_group_get_with(HAUL__OPTIONS(haul_group_options, .name = __VA_ARGS__))
 HAUL_API haul_group *haul_group_get_with(const haul_group_options *options);
+
+/* What a rank does, in the thread that haul_group_run has started for it. Returns HAUL_OK or its error.
+ *
+ * - group: the group of all ranks as this rank sees it. Only this thread uses it, and groups split from it. It ends
+ *   when the function returns
+ * - context: the pointer that haul_group_run got; all ranks get the same one, so what it points to needs a lock if a
+ *   rank changes it */
+typedef haul_status haul_rank_function(haul_group *group, void *context);
+
+/* Run a function in several threads, which are the ranks of a group: one for each device of this process that the name
+ * lists. No MPI library is needed. Returns when all threads have ended.
+ *
+ *     static haul_status sum_ranks(haul_group *group, void *context)
+ *     {
+ *         haul_tensor *x = haul_full(HAUL_F32, HAUL_SHAPE(3), haul_group_rank(group));
+ *         return haul_print(haul_all_reduce(x, group));
+ *     }
+ *
+ *     haul_group_run("local:cuda:0,cuda:1", sum_ranks, NULL);
+ *
+ * Each rank makes its own module, optimizer and loader, as a process does. In the function:
+ *
+ * - A scope is open, which owns what the rank makes. Tensors of one rank are not for the others.
+ * - The rank's device is the current device. A device may be listed several times: its ranks share it.
+ * - The thread draws random numbers from a generator of its own, which begins as the caller's is now. So all ranks draw
+ *   the same numbers. Seed before the call: haul_manual_seed within the function seeds the process's generator.
+ * - The other settings of the thread are the defaults. Signals go to the program's own threads.
+ * - Collectives get on while a rank is in one, and not while it computes.
+ *
+ * All promises of collectives hold: sums are bit-identical to those of ranks that are processes. A rank that fails ends
+ * the others: what they wait for fails, and the error names the rank and its device. So does a rank whose function
+ * returns early, as soon as others wait for it. The process goes on in either case. haul_parallel_new takes .shard = 0
+ * to 2 with this group.
+ *
+ * Returns HAUL_OK if all functions did. Else it fails with the error of the rank that failed first, and names the rank.
+ * Errors of its own:
+ *
+ * - `HAUL_INVALID_ARGUMENT`: the name does not begin with "local:", or lists more than 64 devices
+ * - `HAUL_DEVICE`: a device that cannot be used
+ * - `HAUL_STATE`: a thread cannot start
+ * - `HAUL_UNSUPPORTED`: in a dry run or a recorded step
+ *
+ * - name: "local:" and names of devices, separated by commas
+ * - function, context: what each thread runs */
+HAUL_API haul_status haul_group_run(const char *name, haul_rank_function *function, void *context);
 
 /* The number of this process within the group, and how many ranks the group has; -1 on failure. */
 HAUL_API int haul_group_rank(const haul_group *group);
@@ -71,11 +120,11 @@ HAUL_API haul_group *haul_group_split(haul_group *group, int color, int key);
 
 /* What a group is made of. Texts live as long as the process.
  *
- * - kind: "mpi", "nccl" or "none"
- * - library: the library's file, "libmpi.so.40" or "libnccl.so.2"; "" for "none"
- * - family: whose interface it has: "Open MPI", "MPICH", "MPI ABI" or "NCCL"; "" for "none"
- * - version: as the library describes itself; "" for "none"
- * - rank, size: of this process, and of the group
+ * - kind: "mpi", "nccl", "local" or "none"
+ * - library: the library's file, "libmpi.so.40" or "libnccl.so.2"; "" without one
+ * - family: whose interface it has: "Open MPI", "MPICH", "MPI ABI" or "NCCL"; "" without one
+ * - version: as the library describes itself; "" without one
+ * - rank, size: of this process or thread, and of the group
  * - limit: seconds that a collective waits for a rank
  * - collectives: how many collectives this rank has begun in the group
  * - sent_bytes: elements that this rank has sent to other ranks, in bytes, since the group exists */

@@ -15,6 +15,7 @@
 #include "core/trial.h"
 #include "group/launcher.h"
 #include "group/line.h"
+#include "group/local/rank.h"
 #include "group/thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the numbers */
@@ -31,6 +32,13 @@ HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
 
 /* ---- objects ---- */
 
+/* The engines of other kinds stay until the program ends. */
+static void close_engine(haul__engine *engine)
+{
+    if (engine && engine->kind->called == HAUL__CALLED_BY_RANK)
+        engine->kind->close(engine);
+}
+
 static void destroy(void *object)
 {
     haul_group *g = object;
@@ -42,6 +50,7 @@ static void destroy(void *object)
         }
     pthread_mutex_unlock(&lock);
     haul__direct_close(g);
+    close_engine(g->engine);
     haul__free(g->members);
     haul__free(g->places);
     haul__free(g->why);
@@ -80,6 +89,10 @@ static haul_status fill_in(haul_group *g, haul__engine *engine, uint64_t key)
     if (gethostname(own->host, sizeof own->host))
         haul__snprintf(own->host, sizeof own->host, "unknown");
     own->host[sizeof own->host - 1] = '\0';
+    for (int r = 0; r < g->size && engine->kind->device; r++) {
+        g->members[r] = *own;
+        g->members[r].rank = r;
+    }
     pthread_mutex_lock(&lock);
     g->number = ++last_number;
     g->next = groups;
@@ -88,11 +101,11 @@ static haul_status fill_in(haul_group *g, haul__engine *engine, uint64_t key)
     return HAUL_OK;
 }
 
-/* A group that no scope owns yet. NULL on failure. */
-static haul_group *new_group(haul__engine *engine, uint64_t key)
+haul_group *haul__group_new(haul__engine *engine, uint64_t key)
 {
     haul_group *g = haul__object_new(sizeof *g, &group_class);
     if (!g) {
+        close_engine(engine);
         haul__fail_memory("haul_group_get", sizeof *g);
         return NULL;
     }
@@ -153,7 +166,7 @@ static haul_group *part_of(haul_group *group, int color, int key)
     if (haul__work_wait(w))
         return NULL;
     const uint64_t about[] = {group->key, ++group->splits, (uint64_t)color};
-    haul_group    *g = new_group(engine, haul__fnv(HAUL__FNV, about, sizeof about));
+    haul_group    *g = haul__group_new(engine, haul__fnv(HAUL__FNV, about, sizeof about));
     if (g && introduce(g, group->places[group->rank])) {
         haul__object_release(g);
         g = NULL;
@@ -166,8 +179,8 @@ static haul_group *part_of(haul_group *group, int color, int key)
 static haul_group *get_alone(void)
 {
     haul__engine *engine = NULL;
-    if (!alone && !haul__group_none.open(NULL, 0, 0, &engine))
-        alone = new_group(engine, 0);
+    if (!alone && !haul__group_none.open(NULL, 0, 0, &engine, NULL))
+        alone = haul__group_new(engine, 0);
     return alone;
 }
 
@@ -190,7 +203,7 @@ static haul_group *get_world(void)
     }
     if (haul__group_thread_start(&haul__group_mpi, &engine))
         return NULL;
-    haul_group *g = new_group(engine, HAUL__FNV);
+    haul_group *g = haul__group_new(engine, HAUL__FNV);
     if (!g)
         return NULL;
     haul__group_thread_know(g);
@@ -251,6 +264,21 @@ static haul_group *get_direct(void)
     return direct = g;
 }
 
+/* True for a group whose rank is the calling thread, not the process. */
+static bool is_local(const char *name)
+{
+    return strncmp(name, "local:", 6) == 0 || (strcmp(name, "auto") == 0 && haul__rank_group(NULL));
+}
+
+static haul_group *get_local(const char *name)
+{
+    haul_group *g = haul__rank_group(strcmp(name, "auto") ? name : NULL);
+    if (!g)
+        haul__fail(HAUL_STATE, "haul_group_get", "name",
+                   "this thread is not a rank of \"%.60s\"; haul_group_run starts the threads that are", name);
+    return g;
+}
+
 static haul_group *get_auto(void)
 {
     if (haul__launcher_now().size <= 1)
@@ -260,6 +288,7 @@ static haul_group *get_auto(void)
 }
 
 static const group_name names[] = {{"auto", get_auto}, {"mpi", get_world}, {"nccl", get_direct}, {"none", get_alone}};
+enum { NAMES = sizeof names / sizeof *names };
 
 haul_group *haul_group_get_with(const haul_group_options *options)
 {
@@ -282,18 +311,23 @@ haul_group *haul_group_get_with(const haul_group_options *options)
                    getenv("HAUL_GROUP_LIMIT"));
         return NULL;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(options->name, names[i].name) == 0) {
-            if (options->limit > 0)
-                haul__group_set_limit(options->limit);
-            pthread_mutex_lock(&getting);
-            haul_group *g = names[i].get();
-            pthread_mutex_unlock(&getting);
-            return g;
-        }
-    haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
-               "unknown group \"%.60s\"; use \"auto\", \"mpi\", \"nccl\" or \"none\"", options->name);
-    return NULL;
+    const bool        local = is_local(options->name);
+    const group_name *row = names;
+    while (!local && row < names + NAMES && strcmp(options->name, row->name) != 0)
+        row++;
+    if (!local && row == names + NAMES) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
+                   "unknown group \"%.60s\"; use \"auto\", \"mpi\", \"nccl\" or \"none\"", options->name);
+        return NULL;
+    }
+    if (options->limit > 0)
+        haul__group_set_limit(options->limit);
+    if (local)
+        return get_local(options->name);
+    pthread_mutex_lock(&getting);
+    haul_group *g = row->get();
+    pthread_mutex_unlock(&getting);
+    return g;
 }
 
 /* ---- checks ---- */
@@ -301,7 +335,9 @@ haul_group *haul_group_get_with(const haul_group_options *options)
 haul_status haul__group_check(const haul_group *group, const char *operation)
 {
     haul_status status = haul__check_object(group, &group_class, operation, "group");
-    if (!status && group->engine->kind->threaded && world_forks != haul__fork_count())
+    if (!status && group->engine->kind->called == HAUL__CALLED_BY_RANK)
+        return haul__rank_check(group, operation);
+    if (!status && group->engine->kind->called == HAUL__CALLED_BY_GROUP_THREAD && world_forks != haul__fork_count())
         return haul__fail(HAUL_STATE, operation, "group",
                           "this process is the child of a fork; only its parent is a rank of the group");
     return status;
@@ -318,7 +354,11 @@ haul_status haul__group_check_rank(const haul_group *group, int rank, const char
 void haul__group_describe_rank(const haul_group *group, int rank, char *out, size_t size)
 {
     const haul_group_member *m = &group->members[rank];
-    haul__snprintf(out, size, "rank %d (host %s, process %d)", rank, m->host, m->process);
+    const haul__engine      *e = group->engine;
+    if (e->kind->device)
+        haul__snprintf(out, size, "rank %d (%s)", rank, e->kind->device(e, rank));
+    else
+        haul__snprintf(out, size, "rank %d (host %s, process %d)", rank, m->host, m->process);
 }
 
 int64_t haul__group_number(const haul_group *group)

@@ -34,15 +34,24 @@ typedef struct haul__portions {
     const int *bytes, *at;
 } haul__portions;
 
-/* Every function but `abort` is called by one thread. Those with a request begin something and return at once; its
- * buffers stay untouched until `progress` says that it is done. */
-struct haul__group_kind {
-    const char *name;
-    bool        threaded; /* calls take long, so the group thread makes them; else the caller's thread does */
+/* Which thread makes the calls of the table. */
+typedef enum haul__group_runner {
+    HAUL__CALLED_AT_ONCE, /* the one that begins a work, which is over then */
+    HAUL__CALLED_BY_GROUP_THREAD,
+    HAUL__CALLED_BY_RANK /* the one that begins works, whenever it begins or waits for one (group/local) */
+} haul__group_runner;
 
-    /* A group of all processes; or, with `parent`, of the ranks of `parent` that pass this color. */
-    haul_status (*open)(haul__engine *parent, int color, int key, haul__engine **out);
-    /* All ranks call it. Frees the engine. */
+/* Every function but `abort` is called by one thread of a rank. Those with a request begin something and return at
+ * once; its buffers stay untouched until `progress` says that it is done. */
+struct haul__group_kind {
+    const char        *name;
+    haul__group_runner called;
+
+    /* A group of all processes; or, with `parent`, of the ranks of `parent` that pass this color. Only the latter may
+     * begin the request; *out is set when it is done. */
+    haul_status (*open)(haul__engine *parent, int color, int key, haul__engine **out, haul__request *request);
+    /* All ranks call it. Frees the engine: that of a rank which calls the table itself with its group, else all of them
+     * when the program ends. */
     void (*close)(haul__engine *e);
 
     /* Each rank sends a portion of `out` to each rank, whose portion of `in` it becomes. A rank's portion for itself is
@@ -65,8 +74,10 @@ struct haul__group_kind {
     void (*abort)(haul__engine *e);
     /* Sets library, family and version. */
     void (*describe)(const haul__engine *e, haul_group_properties *out);
+    /* The name of a rank's device, which names the rank. NULL: ranks are processes. */
+    const char *(*device)(const haul__engine *e, int rank);
 };
 
-extern const haul__group_kind haul__group_none, haul__group_mpi;
+extern const haul__group_kind haul__group_none, haul__group_mpi, haul__group_local;
 
 #endif

@@ -324,7 +324,9 @@ haul__work *haul__group_receive_begin(haul_group *group, const haul__group_call 
 static haul_status split_next(haul__work *w)
 {
     haul__engine *e = w->group->engine;
-    return e->kind->open(e, w->color, w->key, w->made) ? haul_error_status() : haul__work_over(w);
+    if (w->phase++ == 2)
+        return haul__work_over(w);
+    return e->kind->open(e, w->color, w->key, w->made, &w->requests[0]);
 }
 
 haul__work *haul__work_split(haul_group *group, int color, int key, haul__engine **made)

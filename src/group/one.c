@@ -2,8 +2,9 @@
  * copied by the layer above (work.c). */
 #include "group/kind.h"
 
-static haul_status open_one(haul__engine *parent, int color, int key, haul__engine **out)
+static haul_status open_one(haul__engine *parent, int color, int key, haul__engine **out, haul__request *request)
 {
+    (void)request;
     (void)parent;
     (void)color;
     (void)key;

@@ -107,6 +107,16 @@ haul_status haul__group_or(haul_group *group, const haul__group_call *call, uint
 
 enum { AGREED = 500 };
 
+static haul_status fail_differing(const haul_group *group, const haul__group_call *call, int rank, const char *first,
+                                  const char *other)
+{
+    char one[128], two[128];
+    haul__group_describe_rank(group, 0, one, sizeof one);
+    haul__group_describe_rank(group, rank, two, sizeof two);
+    return haul__fail(HAUL_INVALID_ARGUMENT, call->name, NULL,
+                      "the ranks differ: %s has %.150s, but %s has %.150s; they must be equal", one, first, two, other);
+}
+
 haul_status haul__group_agree(haul_group *group, const haul__group_call *call, const char *text)
 {
     if (haul__group_check(group, call->name))
@@ -120,12 +130,7 @@ haul_status haul__group_agree(haul_group *group, const haul__group_call *call, c
         char *other = room + (size_t)r * AGREED;
         other[AGREED - 1] = room[AGREED - 1] = '\0';
         if (strcmp(other, room) != 0)
-            status =
-                haul__fail(HAUL_INVALID_ARGUMENT, call->name, NULL,
-                           "the ranks differ: rank 0 (host %s, process %d) has %.150s, but rank %d (host %s, process "
-                           "%d) has %.150s; they must be equal",
-                           group->members[0].host, group->members[0].process, room, r, group->members[r].host,
-                           group->members[r].process, other);
+            status = fail_differing(group, call, r, room, other);
     }
     haul__free(room);
     return status;

@@ -57,17 +57,6 @@ void haul__group_set_limit(double seconds)
 
 /* ---- works ---- */
 
-static void break_group(haul__work *w)
-{
-    haul_group *g = w->group;
-    if (g->broken)
-        return;
-    g->broken = true;
-    g->why = haul__malloc(sizeof *g->why);
-    if (g->why && w->error)
-        *g->why = *w->error;
-}
-
 /* Takes a work that is over off the list, which `at` points to, and wakes its owner. */
 static void finish(haul__work **at)
 {
@@ -78,7 +67,7 @@ static void finish(haul__work **at)
     if (line.end == &w->later)
         line.end = at;
     if (w->status && !w->together)
-        break_group(w);
+        haul__work_break_group(w);
     const bool own = w->own;
     if (!own)
         atomic_store(&w->done, true);
@@ -86,24 +75,6 @@ static void finish(haul__work **at)
     pthread_mutex_unlock(&line.lock);
     if (own)
         haul__work_drop(w);
-}
-
-/* True if an earlier work of the list must be over before `w` runs: 1 and 2 of work.h. */
-static bool must_wait(const haul__work *w)
-{
-    for (const haul__work *e = line.first; e != w; e = e->later)
-        if (e->group == w->group && (w->collective ? e->collective : w->receives && e->receives && e->peer == w->peer))
-            return true;
-    return false;
-}
-
-/* A work of a group whose earlier collective has failed. */
-static void fail_broken(haul__work *w)
-{
-    const haul__error_record *why = w->group->why;
-    haul__fail(HAUL_STATE, w->name, NULL, "the group cannot be used after a failed collective: %.400s",
-               why ? why->message : "no memory was left for its error");
-    haul__work_fail(w);
 }
 
 /* Gets on with each work that may run. Returns true if anything has changed. */
@@ -116,11 +87,11 @@ static bool step_works(bool *any)
     *any = w != NULL;
     while (w && !line.lost) {
         if (w->group->broken && !w->over)
-            fail_broken(w);
-        else if (!must_wait(w))
+            haul__work_refuse_broken(w);
+        else if (!haul__work_must_wait(w, line.first))
             changed |= haul__work_step(w);
         if (!w->over && (double)(haul__system_ns() - w->begun_ns) > haul__group_limit() * (double)SECOND &&
-            !must_wait(w))
+            !haul__work_must_wait(w, line.first))
             haul__roll_call_about(w);
         if (w->over)
             finish(at);
@@ -145,7 +116,7 @@ void haul__line_lose(void)
         later = w->later; /* its owner frees a work that is done */
         haul__error_restore(&line.error);
         haul__work_fail(w);
-        break_group(w);
+        haul__work_break_group(w);
         atomic_store(&w->done, true);
     }
     line.first = NULL;
@@ -195,7 +166,7 @@ static void wait_for_works(void)
 static bool open_engine(const haul__group_kind *kind)
 {
     haul__engine *engine = NULL;
-    bool          failed = kind->open(NULL, 0, 0, &engine) != HAUL_OK;
+    bool          failed = kind->open(NULL, 0, 0, &engine, NULL) != HAUL_OK;
     line.engine = engine;
     if (!failed && haul__roll_call_begin()) {
         failed = true;
@@ -347,7 +318,7 @@ haul__work *haul__group_thread_take(haul__work *w)
     pthread_mutex_unlock(&line.lock);
     if (!broken)
         return w;
-    fail_broken(w);
+    haul__work_refuse_broken(w);
     haul__work_drop(w);
     return NULL;
 }

@@ -11,6 +11,7 @@
 #include "base/text/plain.h"
 #include "core/trial.h"
 #include "events/events.h"
+#include "group/local/rank.h"
 #include "group/thread.h"
 
 /* ---- making and freeing ---- */
@@ -256,14 +257,31 @@ bool haul__work_step(haul__work *w)
 
 /* ---- beginning and waiting ---- */
 
-/* The group has failed before: the same error again. */
-static haul_status refuse_broken(haul__work *w)
+bool haul__work_must_wait(const haul__work *w, const haul__work *first)
 {
-    if (!w->group->broken)
-        return HAUL_OK;
+    for (const haul__work *e = first; e != w; e = e->later)
+        if (e->group == w->group && (w->collective ? e->collective : w->receives && e->receives && e->peer == w->peer))
+            return true;
+    return false;
+}
+
+void haul__work_break_group(haul__work *w)
+{
+    haul_group *g = w->group;
+    if (g->broken)
+        return;
+    g->broken = true;
+    g->why = haul__malloc(sizeof *g->why);
+    if (g->why && w->error)
+        *g->why = *w->error;
+}
+
+void haul__work_refuse_broken(haul__work *w)
+{
     const haul__error_record *why = w->group->why;
-    return haul__fail(HAUL_STATE, w->name, NULL, "the group cannot be used after a failed collective: %.400s",
-                      why ? why->message : "no memory was left for its error");
+    haul__fail(HAUL_STATE, w->name, NULL, "the group cannot be used after a failed collective: %.400s",
+               why ? why->message : "no memory was left for its error");
+    haul__work_fail(w);
 }
 
 /* On the caller's thread, to the end. */
@@ -273,13 +291,8 @@ static void run_here(haul__work *w)
     haul__error_save(&before);
     while (!w->over)
         haul__work_step(w);
-    if (w->status && !w->together) {
-        w->group->broken = true;
-        if (!w->group->why)
-            w->group->why = haul__malloc(sizeof *w->group->why);
-        if (w->group->why && w->error)
-            *w->group->why = *w->error;
-    }
+    if (w->status && !w->together)
+        haul__work_break_group(w);
     haul__error_restore(&before);
     atomic_store(&w->done, true);
 }
@@ -311,7 +324,7 @@ static haul__work *pass_on(haul__work *w)
     const bool reports = w->collective && haul__watched(HAUL_EVENT_COLLECTIVE);
     if (reports)
         w->first_ns = haul__now_ns();
-    w = haul__group_thread_take(w);
+    w = w->group->engine->kind->called == HAUL__CALLED_BY_RANK ? haul__rank_take(w) : haul__group_thread_take(w);
     if (w && reports)
         report_begin(w);
     return w;
@@ -332,9 +345,10 @@ haul__work *haul__work_start(haul__work *w)
     }
     if (w->collective)
         atomic_fetch_add(&all_begun, 1);
-    if (w->group->engine->kind->threaded)
+    if (w->group->engine->kind->called != HAUL__CALLED_AT_ONCE)
         return pass_on(w);
-    if (refuse_broken(w)) {
+    if (w->group->broken) {
+        haul__work_refuse_broken(w);
         haul__work_drop(w);
         return NULL;
     }
@@ -346,6 +360,8 @@ haul__work *haul__work_start(haul__work *w)
 
 bool haul__work_is_done(const haul__work *w)
 {
+    if (w && w->group->engine->kind->called == HAUL__CALLED_BY_RANK)
+        haul__rank_step();
     return !w || atomic_load(&w->done);
 }
 
@@ -353,7 +369,9 @@ haul_status haul__work_wait(haul__work *w)
 {
     if (!w)
         return haul_error_status();
-    if (!atomic_load(&w->done))
+    if (!atomic_load(&w->done) && w->group->engine->kind->called == HAUL__CALLED_BY_RANK)
+        haul__rank_wait(w);
+    else if (!atomic_load(&w->done))
         haul__group_thread_wait(w);
     if (w->first_ns)
         report_end(w);

@@ -136,6 +136,16 @@ bool haul__work_step(haul__work *w);
 /* The work is over and has failed with the thread's recorded error. */
 void haul__work_fail(haul__work *w);
 
+/* True if an earlier work of the list that begins with `first` must be over before `w` runs: 1 and 2 above. */
+bool haul__work_must_wait(const haul__work *w, const haul__work *first);
+
+/* The work has failed, and its group cannot be used any more; and the work fails, because that was so before. */
+void haul__work_break_group(haul__work *w);
+void haul__work_refuse_broken(haul__work *w);
+
+/* A group that no scope owns yet, with members of this process's host. NULL on failure. */
+haul_group *haul__group_new(haul__engine *engine, uint64_t key);
+
 /* For `next`. */
 haul_status haul__work_over(haul__work *w);
 /* Counts elements that this rank sends: in a work, and otherwise. */

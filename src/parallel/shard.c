@@ -122,12 +122,16 @@ void haul__shards_ready(const haul__shards *s, bool ready)
 }
 
 /* A parameter comes while its command keeps all memory in place, and a sum on the GPU is a command of the group thread,
- * which would have to bring it. */
-static haul_status refuse_direct(haul_group *group)
+ * which would have to bring it. Ranks that are threads have no group thread, which answers while a rank computes. */
+static haul_status refuse_group(haul_group *group)
 {
     haul_group_properties p;
     if (haul_group_describe(group, &p))
         return haul_error_status();
+    if (strcmp(p.kind, "local") == 0)
+        return haul__fail(HAUL_UNSUPPORTED, "haul_parallel_new", "shard",
+                          ".shard is 3, but the ranks are threads of one process, which do not fetch parameters from "
+                          "each other; use .shard = 2, or a process for each rank (the group \"mpi\")");
     if (strcmp(p.kind, "nccl") != 0)
         return HAUL_OK;
     return haul__fail(
@@ -139,7 +143,7 @@ static haul_status refuse_direct(haul_group *group)
 haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul_group *group)
 {
     const size_t count = (size_t)flat->parameters, ranks = (size_t)haul_group_size(group);
-    if (stage > 2 && refuse_direct(group))
+    if (stage > 2 && refuse_group(group))
         return haul_error_status();
     sized  *order = haul__calloc(count, sizeof *order);
     size_t *of_rank = haul__calloc(ranks, sizeof *of_rank);

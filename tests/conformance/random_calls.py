@@ -27,7 +27,7 @@ LEFT_OUT = {
     "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",
     "haul_to_dlpack": "the result has a deleter", "haul_to_dlpack_legacy": "the result has a deleter",
     "haul_from_dlpack": "takes a struct of another library", "haul_from_dlpack_legacy": "takes a struct of another library",
-    "haul_fetch_with": "opens connections",
+    "haul_fetch_with": "opens connections", "haul_group_run": "starts threads",
     "haul_unmap": "frees what the program still has a pointer to",
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",

@@ -1,5 +1,6 @@
 /* What the ranks of a group do together. By itself the program is a group of one rank; tests/group/group_launchers.sh
- * starts it with MPI launchers. Every rank checks its own results.
+ * starts it with MPI launchers, and tests/group/local_ranks.sh with threads as ranks. Every rank checks its own
+ * results.
  *
  * ctest: */
 #include <string.h>
@@ -14,6 +15,8 @@ static void test_group_ranks__get_returns_the_same_group(void **state)
 {
     (void)state;
     assert_ptr_equal(haul_group_get("auto"), group);
+    if (local_name)
+        assert_ptr_equal(haul_group_get(local_name), group);
     haul_group *alone = haul_group_get("none");
     assert_int_equal(haul_group_size(alone), 1);
     assert_int_equal(haul_group_rank(alone), 0);
@@ -26,7 +29,7 @@ static void test_group_ranks__properties_and_members(void **state)
     haul_group_properties p;
     haul_group_member     m;
     check(haul_group_describe(group, &p));
-    assert_string_equal(p.kind, size > 1 ? "mpi" : p.kind);
+    assert_string_equal(p.kind, local_name ? "local" : size > 1 ? "mpi" : p.kind);
     assert_int_equal(p.size, size);
     for (int r = 0; r < size; r++) {
         check(haul_group_member_get(group, r, &m));
@@ -92,7 +95,7 @@ static void test_group_ranks__broadcast_comes_from_the_root(void **state)
     }
 }
 
-/* Small whole numbers have the same sum in every order. A group of one process has no library. */
+/* Small whole numbers have the same sum in every order. A group of one process has no library, nor have threads. */
 static void test_group_ranks__the_librarys_own_sum_is_that_of_all(void **state)
 {
     (void)state;
@@ -100,8 +103,9 @@ static void test_group_ranks__the_librarys_own_sum_is_that_of_all(void **state)
     for (int i = 0; i < 77; i++)
         values[i] = (float)(rank + i);
     const haul_status status = haul__work_wait(haul__group_library_sum_begin(group, &call, values, 77));
-    assert_int_equal(status, size > 1 ? HAUL_OK : HAUL_UNSUPPORTED);
-    for (int i = 0; i < 77 && size > 1; i++)
+    const bool        has_sum = size > 1 && !local_name;
+    assert_int_equal(status, has_sum ? HAUL_OK : HAUL_UNSUPPORTED);
+    for (int i = 0; i < 77 && has_sum; i++)
         assert_true(values[i] == (float)(size * i + size * (size - 1) / 2));
     haul_error_clear();
 }
@@ -111,23 +115,23 @@ static void test_group_ranks__large_messages_are_cut(void **state)
     (void)state;
     const int64_t message = haul__group_message_bytes, whole = haul__group_call_bytes;
     char          text[] = "a text that is longer than one message", got[sizeof text] = "";
-    haul__group_message_bytes = 8;
-    haul__group_call_bytes = 16;
+    set_for_all(&haul__group_message_bytes, 8);
+    set_for_all(&haul__group_call_bytes, 16);
     exchange();
     test_group_ranks__gather_has_all_portions(NULL);
     if (rank == 0)
         memcpy(got, text, sizeof got);
     check(haul__work_wait(haul__group_broadcast_begin(group, &call, got, (int64_t)sizeof got, 0)));
     assert_string_equal(got, text);
-    haul__group_message_bytes = message;
-    haul__group_call_bytes = whole;
+    set_for_all(&haul__group_message_bytes, message);
+    set_for_all(&haul__group_call_bytes, whole);
 }
 
 /* ---- sums ---- */
 
 enum { COUNT = 1003 };
 
-static float sums[HAUL__TREE_NODES][COUNT];
+static _Thread_local float sums[HAUL__TREE_NODES][COUNT];
 
 static float piece_value(int piece, int i)
 {
@@ -189,11 +193,11 @@ static void test_group_ranks__sums_in_chunks_have_the_same_bits(void **state)
     const haul__tree t = {8, size};
     void            *own[HAUL__TREE_NODES];
     const uint64_t   alone = expected(8);
-    haul__group_message_bytes = 400;
+    set_for_all(&haul__group_message_bytes, 400);
     add_own_pieces(&t, own);
     check(haul__work_wait(haul__group_sum_begin(group, &call, &t, HAUL_F32, own, COUNT)));
     assert_true(hash_of_sum() == alone);
-    haul__group_message_bytes = message;
+    set_for_all(&haul__group_message_bytes, message);
 }
 
 static void test_group_ranks__sums_of_tensors(void **state)
@@ -215,9 +219,9 @@ static void test_group_ranks__several_sums_may_be_under_way(void **state)
 {
     (void)state;
     enum { WORKS = 12 };
-    static float     values[WORKS][COUNT];
-    haul__work      *works[WORKS];
-    const haul__tree t = {size, size};
+    static _Thread_local float values[WORKS][COUNT];
+    haul__work                *works[WORKS];
+    const haul__tree           t = {size, size};
     for (int k = 0; k < WORKS; k++) {
         for (int i = 0; i < COUNT; i++)
             values[k][i] = (float)(k + i * (rank + 1));
@@ -343,5 +347,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_group_ranks__bytes_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__bad_calls_are_refused, setup, teardown),
     };
-    return cmocka_run_group_tests(tests, group_setup, NULL);
+    return run_on_ranks(tests, sizeof tests / sizeof *tests, group_setup);
 }

@@ -110,8 +110,9 @@ static haul_status open_world(haul__engine **out)
     return code ? failed("MPI_Comm_dup", code) : new_engine(comm, out);
 }
 
-static haul_status open_mpi(haul__engine *parent, int color, int key, haul__engine **out)
+static haul_status open_mpi(haul__engine *parent, int color, int key, haul__engine **out, haul__request *request)
 {
+    (void)request;
     intptr_t comm;
     if (!parent)
         return open_world(out);
@@ -216,7 +217,7 @@ static void describe(const haul__engine *e, haul_group_properties *out)
 
 const haul__group_kind haul__group_mpi = {
     .name = "mpi",
-    .threaded = true,
+    .called = HAUL__CALLED_BY_GROUP_THREAD,
     .open = open_mpi,
     .close = close_mpi,
     .all_to_all = all_to_all,
