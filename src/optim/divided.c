@@ -1,7 +1,6 @@
 #include "optim/divided.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/system/fork.h"
 #include "optim/optimizer.h"
@@ -38,7 +37,7 @@ haul__divided *haul__divided_of(const haul_tensor *parameter)
         return NULL;
     pthread_mutex_lock(&lock);
     haul__divided *d = first;
-    while (d && (!d->active || d->owner(d, parameter) < 0))
+    while (d && (!atomic_load(&d->active) || d->owner(d, parameter) < 0))
         d = d->next;
     pthread_mutex_unlock(&lock);
     return d;

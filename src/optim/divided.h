@@ -4,6 +4,7 @@
 #define HAUL_OPTIM_DIVIDED_H
 
 #include <haul/optim.h>
+#include <stdatomic.h>
 
 #include "core/error.h"
 
@@ -12,7 +13,7 @@ struct haul__divided {
     haul__divided *next; /* in the list of all */
     void          *context;
     int            rank, ranks;
-    bool           active; /* the gradients are those of a step that is ready */
+    atomic_bool    active; /* the gradients are those of a step that is ready; other threads ask for theirs */
     bool           steps;  /* its own function makes the optimizer's step */
     /* The rank that has the parameter's gradient; -1: it is not one of these. */
     int (*owner)(const haul__divided *d, const haul_tensor *parameter);

@@ -118,7 +118,7 @@ static haul_status divide_gradients(haul__shards *s, haul__flat *flat)
 void haul__shards_ready(const haul__shards *s, bool ready)
 {
     if (s->divided)
-        s->divided->active = ready;
+        atomic_store(&s->divided->active, ready);
 }
 
 /* A parameter comes while its command keeps all memory in place, and a sum on the GPU is a command of the group thread,
