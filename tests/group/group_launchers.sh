@@ -86,7 +86,7 @@ launcher=${launchers[0]}
 export HAUL_GROUP_LIMIT=5
 run stop-leaving 3
 expect "rank 2 (host"
-expect "does not answer"
+expect "it has stopped, has died or is cut off"
 [ $status != 0 ] || fail "$what: status 0"
 run stop-closing 3
 expect "all ranks have ended their programs, but the library does not finish"
