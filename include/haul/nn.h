@@ -205,7 +205,7 @@ typedef struct HAUL__DESIGNATED haul_hook_options {
     /* before: called before forward, may replace inputs. after: called after forward with all results in args->y, may
      * replace them. Give at least one */
     haul_hook *before, *after;
-    void      *context;             /* passed to the hooks */
+    void      *context; /* passed to the hooks */
     /* called when the hooks were removed, or the module was destroyed; may be NULL. A hook that removes itself still
      * runs then, and uses its context no more */
     void (*destroy)(void *context);

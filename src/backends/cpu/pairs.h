@@ -1,5 +1,5 @@
-/* For kernel text where HAS_PAIRS: vectors of pairs of elements, as complex numbers are. Processors have them, but not under
- * OpenCL. */
+/* For kernel text where HAS_PAIRS: vectors of pairs of elements, as complex numbers are. Processors have them, but not
+ * under OpenCL. */
 #ifndef HAUL_BACKENDS_CPU_PAIRS_H
 #define HAUL_BACKENDS_CPU_PAIRS_H
 // clang-format off
