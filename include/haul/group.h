@@ -59,8 +59,8 @@ typedef struct HAUL__DESIGNATED haul_group_options {
  * - `HAUL_STATE`: a group "local:...", and this thread is not one of its ranks
  * - `HAUL_UNSUPPORTED`: MPI or NCCL cannot be opened (the message names the package), or a rank has no GPU of its own
  * - `HAUL_BACKEND`: MPI or NCCL cannot start
- * - `HAUL_STATE`: the library finds fewer processes than the launcher started, which happens if they belong to
- * different MPIs; or the process is the child of a fork */
+ * - `HAUL_STATE`: the library finds fewer processes than the launcher started: they belong to different MPIs
+ * - `HAUL_STATE`: the process is the child of a fork */
 #define haul_group_get(...) haul_group_get_with(HAUL__OPTIONS(haul_group_options, .name = __VA_ARGS__))
 HAUL_API haul_group *haul_group_get_with(const haul_group_options *options);
 
