@@ -196,28 +196,23 @@ static haul_status advance_schedule(trainer *t, const haul_step_part *part)
     return t->schedule && part->last ? haul_schedule_step(t->schedule) : haul_error_status();
 }
 
-/* Until the third update a process records its step and compiles kernels. If others follow, these times do not count:
- * a device that computes them still is waited for. */
-static haul_status forget_first_steps(trainer *t, const haul_step_part *part)
+/* Until the third update a process records its step and compiles kernels. If others follow, these times do not
+ * count. A device may still compute them then: waiting for it would be a wait of its own. */
+static void forget_first_steps(trainer *t, const haul_step_part *part)
 {
     enum { FIRST_UPDATES = 3 };
-    haul_status status = HAUL_OK;
     if (t->counts.updates != FIRST_UPDATES || !part->first)
-        return HAUL_OK;
-    if (!t->waits)
-        status = haul_device_sync(t->device);
+        return;
     t->counts.seconds.count = 0;
     t->window.steps = 0;
     t->window.began = clock_seconds();
-    return status;
 }
 
 static haul_status count_step(trainer *t, const haul_batch *batch)
 {
     haul_step_part part = {.first = true, .last = true, .weight = 1};
     haul_status    status = t->parallel ? HAUL_OK : part_of(t, batch, &part);
-    if (!status)
-        status = forget_first_steps(t, &part);
+    forget_first_steps(t, &part);
     if (!status)
         status = measured_step(t, batch, &part);
     if (!status)

@@ -8,7 +8,7 @@
  *
  * With x_j for 0 <= j < n, term k of the transform is the sum over j of x_j e^(-2 pi i j k / n). Any length of up to
  * 2^29 is possible; those with the factors 2, 3, 5 and 7 only are several times faster than others. Results depend only
- * on the shape: they are bit-identical for any number of threads. */
+ * on the shape: they are bit-identical for any number of threads, and on all devices that have f64. */
 #ifndef HAUL_FFT_H
 #define HAUL_FFT_H
 

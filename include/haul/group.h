@@ -18,7 +18,8 @@
  * names the rank, its host, its process and the collective. A group on which a collective has failed cannot be used any
  * more. If a rank was lost, the job cannot go on: two seconds after the error, or when the program exits if that is
  * sooner, the library writes the error to standard error, ends all ranks of the job, and then its own process. This is
- * the only case in which the library ends a process. */
+ * the only case in which the library ends a process. Ranks that are threads are an exception: their collectives fail,
+ * and the process goes on. */
 #ifndef HAUL_GROUP_H
 #define HAUL_GROUP_H
 
@@ -29,8 +30,8 @@
 
 HAUL_BEGIN
 
-/* A group of ranks. Those of haul_group_get live as long as the process; those of haul_group_split belong to a
- * scope. */
+/* A group of ranks. Those of haul_group_get live as long as the process, or until the function of a rank that is a
+ * thread returns; those of haul_group_split belong to a scope. */
 typedef struct haul_group haul_group;
 
 /* Options of haul_group_get.
@@ -90,14 +91,14 @@ typedef haul_status haul_rank_function(haul_group *group, void *context);
  * - The thread draws random numbers from a generator of its own, which begins as the caller's is now. So all ranks draw
  *   the same numbers. Seed before the call: haul_manual_seed within the function seeds the process's generator.
  * - The other settings of the thread are the defaults. Signals go to the program's own threads.
- * - Collectives get on while a rank is in one, and not while it computes.
+ * - Collectives make progress only while the rank is in a collective or waits for one, and not while it computes.
  *
  * All promises of collectives hold: sums are bit-identical to those of ranks that are processes. A rank that fails ends
  * the others: what they wait for fails, and the error names the rank and its device. So does a rank whose function
  * returns early, as soon as others wait for it. The process goes on in either case. haul_parallel_new takes .shard = 0
  * to 2 with this group.
  *
- * Returns HAUL_OK if all functions did. Else it fails with the error of the rank that failed first, and names the rank.
+ * Returns HAUL_OK if all functions did. Else it fails with the error of a rank that has failed, and names the rank.
  * Errors of its own:
  *
  * - `HAUL_INVALID_ARGUMENT`: the name does not begin with "local:", or lists more than 64 devices

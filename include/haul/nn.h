@@ -206,8 +206,8 @@ typedef struct HAUL__DESIGNATED haul_hook_options {
      * replace them. Give at least one */
     haul_hook *before, *after;
     void      *context; /* passed to the hooks */
-    /* called when the hooks were removed, or the module was destroyed; may be NULL. A hook that removes itself still
-     * runs then, and uses its context no more */
+    /* called when the hooks were removed, or the module was destroyed; may be NULL. If a hook removes itself, this is
+     * called before the hook returns, and the hook must not use its context afterwards */
     void (*destroy)(void *context);
 } haul_hook_options;
 

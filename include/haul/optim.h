@@ -18,8 +18,8 @@
  *
  * A mean of gradients (the velocity of haul_sgd, exp_avg of haul_adam) fades where gradients are zero. Below the
  * smallest normal number (1.2e-38; of f64 2.2e-308) it is zero: subnormal numbers would stay, and processors compute
- * with them a hundred times slower. haul_lamb and optimizers of the program make their means with operations, which
- * keep them.
+ * with them a hundred times slower. haul_lamb and optimizers of the program make their means by operations, which
+ * keep subnormal numbers.
  *
  * Schedules of the learning rate are in schedule.h, averages of parameters in average.h. */
 #ifndef HAUL_OPTIM_H

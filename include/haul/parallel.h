@@ -51,7 +51,8 @@ typedef struct haul_parallel haul_parallel;
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
  * the ranks, if .shard is not 0 to 3, and, naming the difference, if the options or modules of the ranks differ. Fails
- * with HAUL_UNSUPPORTED if .shard is 3 and the group of several ranks is "nccl": use the group "mpi", or .shard = 2.
+ * with HAUL_UNSUPPORTED if .shard is 3 and the group of several ranks is "nccl" or "local": use the group "mpi", or
+ * .shard = 2.
  */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */

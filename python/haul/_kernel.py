@@ -66,6 +66,9 @@ class kernel:
 
     def __init__(self, name: str, text: str, gradient: Callable | None = None, operands: Names = ("x",), results: Names = ("y",),
                  numbers: Sequence[str] = (), shapes: Callable | None = None, launch: Callable | None = None, flops: float = 0):
+        for names in (operands, results, numbers):
+            if isinstance(names, str):
+                raise ValueError(f"{name}: a tuple of names is expected, not {names!r}; write ({names!r},)")
         made, taken = _buffers(results, "results"), _buffers(operands, "operands")
         if not 2 <= len(made) + len(taken) <= 6 or not made or not taken:
             raise ValueError(f"{name}: one operand and one result at least, and six buffers at most, are expected")
@@ -86,7 +89,7 @@ class kernel:
 
     def __call__(self, *operands: _haul.Array, **numbers: float) -> Any:
         if numbers.keys() != {*self._numbers}:
-            raise TypeError(f"{self.name}: the numbers {', '.join(self._numbers) or 'of none'} are expected, not "
+            raise TypeError(f"{self.name}: numbers: {', '.join(self._numbers) or 'none'} expected, not "
                             f"{', '.join(numbers) or 'none'}")
         return _haul._custom_apply(self._operation, operands, self._results, tuple(numbers[key] for key in self._numbers))
 

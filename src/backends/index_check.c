@@ -49,8 +49,10 @@ static const char *_Atomic callers[CALLERS];
 static uint32_t number_of(const char *name)
 {
     for (uint32_t i = 1; name && i < CALLERS; i++) {
-        const char *there = NULL;
-        if (atomic_compare_exchange_strong(&callers[i], &there, name) || there == name)
+        const char *there = atomic_load_explicit(&callers[i], memory_order_relaxed);
+        if (!there && atomic_compare_exchange_strong(&callers[i], &there, name))
+            there = name;
+        if (there == name)
             return i;
     }
     return 0;

@@ -163,9 +163,11 @@ static haul_group *part_of(haul_group *group, int color, int key)
 {
     haul__engine *engine = NULL;
     haul__work   *w = haul__work_split(group, color, key, &engine);
-    if (haul__work_wait(w))
+    if (haul__work_wait(w)) { /* it may fail behind the last step */
+        close_engine(engine);
         return NULL;
-    const uint64_t about[] = {group->key, ++group->splits, (uint64_t)color};
+    }
+    const uint64_t about[] = {group->key, atomic_fetch_add(&group->splits, 1) + 1, (uint64_t)color};
     haul_group    *g = haul__group_new(engine, haul__fnv(HAUL__FNV, about, sizeof about));
     if (g && introduce(g, group->places[group->rank])) {
         haul__object_release(g);

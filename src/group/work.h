@@ -115,7 +115,7 @@ struct haul_group {
     char                apart[HAUL__DIRECT_WHY + 160]; /* why its devices cannot be connected; "": they can */
     int                *places;                        /* ranks of the first group: where control messages go */
     haul_group_member  *members;
-    uint64_t            splits;
+    atomic_ullong       splits;
     int64_t             offers;     /* guarded by the lock of the works */
     atomic_ullong       begun;      /* collectives */
     atomic_llong        sent_bytes; /* elements only */

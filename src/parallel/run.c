@@ -42,7 +42,7 @@ static haul_status call(const rank_thread *t, haul_group *group)
     const haul__guest before = haul__guest_begin();
     haul_status       status = t->function(group, t->context);
     status = haul__guest_end(&before, status, RUN);
-    if (status && !haul_error_status())
+    if (status && haul_error_status() != status)
         haul__fail(status, RUN, "function", "the function returned an error that it had not recorded");
     return status;
 }
@@ -71,11 +71,14 @@ static void *run_thread(void *context)
 
 /* ---- starting ---- */
 
-/* Signals are for the program's own threads. */
+/* Signals are for the program's own threads, but for faults of the thread itself. */
 static int start(rank_thread *t)
 {
-    sigset_t all, before;
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t         all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&t->thread, NULL, run_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -6,7 +6,7 @@
 
 #include "group/local/rank.h"
 
-enum { HAUL__CREW_NAME = 512, HAUL__CREW_DEVICE = 32, HAUL__CREW_MOST = 64 };
+enum { HAUL__CREW_DEVICE = 32, HAUL__CREW_MOST = 64, HAUL__CREW_NAME = 8 + HAUL__CREW_MOST * (HAUL__CREW_DEVICE + 1) };
 
 typedef struct haul__meeting haul__meeting;
 

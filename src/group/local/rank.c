@@ -142,6 +142,8 @@ void haul__crew_fail(haul__crew *crew, int rank)
 {
     haul__error_record error;
     char               why[sizeof crew->why];
+    if (crew->forks != haul__fork_count())
+        return;
     haul__error_save(&error);
     haul__snprintf(why, sizeof why, "rank %d (%s) has failed: %.450s", rank, crew->ranks[rank].device_name,
                    error.message);
@@ -232,8 +234,9 @@ static void finish(haul__rank *r, haul__work **at)
 /* The work waits for a rank that will not come, or has not come for the limit. */
 static void blame(haul__rank *r, haul__work *w, int rank, bool ended)
 {
-    char one[128], which[48] = "the message", what[80] = "has ended without it", text[512];
-    haul__group_describe_rank(w->group, rank, one, sizeof one);
+    char      one[128], which[48] = "the message", what[80] = "has ended without it", text[512];
+    const int place = w->group->places[rank]; /* the text is for all ranks, also those of other groups */
+    haul__snprintf(one, sizeof one, "rank %d (%s)", place, r->crew->ranks[place].device_name);
     if (w->collective)
         haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
     if (!ended)
@@ -269,12 +272,13 @@ static bool is_lost(haul__crew *crew)
  * Once a crew is lost, its reason stays as it is. */
 static bool step(haul__rank *r, haul__work *w)
 {
-    bool changed = true;
+    bool       changed = true;
+    const bool lost = is_lost(r->crew); /* before the step: what was completed until then is completed for all */
     if (w->over)
         return true;
     if (w->group->broken) {
         haul__work_refuse_broken(w);
-    } else if (!(changed = haul__work_step(w)) && is_lost(r->crew)) {
+    } else if (!(changed = haul__work_step(w)) && lost) {
         haul__fail(HAUL_STATE, w->name, NULL, "%.450s", r->crew->why);
         haul__work_fail(w);
     } else if (!changed) {

@@ -1,5 +1,5 @@
-/* The CTC loss as nodes: the recurrence of src/ops/loss/ctc_loss.c, unrolled over the frames. All examples have the
- * places of the longest one. The places and frames behind an example's own are computed, and not read. */
+/* The CTC loss as nodes: the recurrence of src/ops/loss/ctc_loss.c, unrolled over the frames. All examples have
+ * as many places, 2 labels + 1. The places and frames behind an example's own are computed, and not read. */
 #include <float.h>
 #include <math.h>
 
@@ -14,10 +14,11 @@ enum { LOG_P, TARGETS, LENGTHS };
 
 typedef struct ctc {
     haul__onnx_saved *g;
-    int64_t           frames, examples, labels, places; /* labels: of the longest example; places: 2 labels + 1 */
-    int               zero, one;                        /* whole numbers */
-    int               nothing, never, lowest;           /* 0, -infinity, and the least finite number */
-    int               frame_counts, lengths;            /* of the examples, [N, 1] */
+    int64_t           frames, examples;
+    int64_t           labels, places; /* of a row of targets, or of all examples if targets have one dimension */
+    int               zero, one;      /* whole numbers */
+    int               nothing, never, lowest; /* 0, -infinity, and the least finite number */
+    int               frame_counts, lengths;  /* of the examples, [N, 1] */
 } ctc;
 
 static int part(haul__onnx_saved *g, int x, int axis, int64_t start, int64_t stop)

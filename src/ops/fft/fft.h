@@ -28,6 +28,7 @@ haul_status haul__fft_run(const haul__call *c, haul_tensor *y, haul_tensor *x, h
 typedef struct haul__fft_plan {
     int          count, radices[HAUL__FFT_PASSES];
     haul_tensor *table, *other; /* the factors between passes; the second buffer */
+    int64_t      most;          /* how many transforms the second buffer has room for */
 } haul__fft_plan;
 
 /* For transforms of `size` at most, whose n has only the factors 2, 3, 5 and 7. */

@@ -389,11 +389,11 @@ static int64_t together(const haul__call *c, haul_dtype dtype, haul__fft_size si
 /* The factors before the last step, which has only ones, times the transform's scale. */
 haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_size size, haul__fft_plan *plan)
 {
-    const int64_t      total = together(c, dtype, size) * size.n * size.inner;
     fft_factors_params p = {.length = size.n};
+    plan->most = together(c, dtype, size);
     plan->count = find_radices(c, size.n, size.inner, plan->radices);
     plan->table = haul__fft_temporary(c, dtype, size.n);
-    plan->other = plan->count > 1 ? haul__fft_temporary(c, dtype, total) : plan->table;
+    plan->other = plan->count > 1 ? haul__fft_temporary(c, dtype, plan->most * size.n * size.inner) : plan->table;
     if (!plan->table || !plan->other)
         return haul_error_status();
     for (int i = 0; i < plan->count; i++)
@@ -441,7 +441,7 @@ haul_status haul__fft_apply(const haul__call *c, const haul__fft_plan *plan, hau
     const int                step = last_step(plan->radices[plan->count - 1]);
     const fft_factors_params last = {.items = step - 1, .at = 2 * (size.n - step), .length = step, .parts = 1};
     const fft_pass_params    p = {.sign = haul__scalar_bits(y->dtype, inverse ? -1 : 1)};
-    const int64_t            most = together(c, y->dtype, size), outer = size.outer;
+    const int64_t            most = plan->most, outer = size.outer;
     if (last.items && make_factors(c, plan->table, last, scale))
         return haul_error_status();
     for (int64_t first = 0; first < outer; first += most) {

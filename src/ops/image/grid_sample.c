@@ -52,7 +52,7 @@ INLINE void grid_sample_point(const grid_params p, GLOBAL T *y, GLOBAL const T *
 enum { GRID_BLOCK = 64 };
 
 /* Positions along an axis: the first of two elements and the weight of the second. Where one of the two is outside x,
- * `outside` becomes 1, and where both are, 2 or 3. */
+ * `outside` becomes 1, and where both are, 3. */
 INLINE void grid_block_axis(const grid_params p, GLOBAL const T *v, I64 n, I64 count, PRIVATE I32 *first, PRIVATE A *second, PRIVATE I32 *outside)
 {
     const I32 last = (I32)n - 1;
@@ -92,7 +92,8 @@ INLINE void grid_sample_block(const grid_params p, GLOBAL T *y, GLOBAL const T *
 
 INLINE I32 grid_has_blocks(const grid_params p)
 {
-    return p.mode == GRID_LINEAR && p.padding == GRID_ZEROS && !p.down && !p.across && p.h > 1 && p.w > 1;
+    return p.mode == GRID_LINEAR && p.padding == GRID_ZEROS && !p.down && !p.across && p.h > 1 && p.w > 1 &&
+           p.h <= 2147483647 / p.w; /* places in a plane are I32 */
 }
 #endif
 

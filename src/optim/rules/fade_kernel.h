@@ -4,7 +4,7 @@
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
 // clang-format off
-/* A mean of gradients, which fades where they are zero, as those of units that are not active any more. It would end as
+/* A mean of gradients, which fades where they are zero, for example in units that are never active. It would end as
  * a subnormal number, because roundings keep it from zero, and processors take a hundred times as long for these. So
  * less than the smallest normal number is zero. */
 FUNC A fading_mean(A x)

@@ -10,6 +10,7 @@ import sys
 os.environ["HAUL_NUM_THREADS"] = "2"
 HAUL = os.environ["HAUL"]
 DEVICE = "sim:laptop-4g"
+LARGEST = 1 << 20  # bytes of a tensor: a step that moves few tensors may move one more than planned
 NETWORKS = {"char_gpt": ("--data sentences:128 --batch 16", (90, 75, 50)), "unet": ("--data scenes:64 --batch 4", (75, 60, 40)),
             "simplecnn": ("--data shapes:256 --batch 32", (90, 75)), "resnet18": ("--data shapes:32 --batch 8", (80,))}
 failures = []
@@ -53,7 +54,8 @@ def hold(network):
         check("as fast as planned", planned / 1.1 <= slower <= planned * 1.01, f"{slower} {planned}")
         most = plain[-1]["step_ms"] + plan["spill_most_ms"]
         check("not more than spilling costs at most", done["step_ms"] <= most, f"{done['step_ms']} {most}")
-        check("as many bytes", plan["spilled_bytes"] / 2 <= of_step <= plan["spilled_bytes"] * 1.5,
+        most = max(plan["spilled_bytes"] * 1.5, plan["spilled_bytes"] + LARGEST)
+        check("as many bytes", plan["spilled_bytes"] / 2 <= of_step <= most,
               f"{of_step} {plan['spilled_bytes']}")
 
 
