@@ -4,7 +4,7 @@
 #define HAUL_BACKENDS_CPU_PAIRS_H
 // clang-format off
 
-#if defined(HAUL_KERNEL) && CHUNKED && HAS_VECTORS && !defined(__OPENCL_VERSION__)
+#if defined(HAUL_KERNEL) && CHUNKED && HAS_VECTORS && !defined(__OPENCL_C_VERSION__)
 #define HAS_PAIRS 1
 /* PAIRS pairs: all alike; with the two of each pair swapped; with the first or the second one in place of both. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
