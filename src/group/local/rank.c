@@ -273,7 +273,7 @@ static bool is_lost(haul__crew *crew)
 static bool step(haul__rank *r, haul__work *w)
 {
     bool       changed = true;
-    const bool lost = is_lost(r->crew); /* before the step: what was completed until then is completed for all */
+    const bool lost = is_lost(r->crew); /* before the step: a call that ended until then has ended for all */
     if (w->over)
         return true;
     if (w->group->broken) {
