@@ -132,8 +132,8 @@ static void test_module_device(void **state)
     haul_scope_pop(scope);
 }
 
-/* The copy that a tensor keeps as its gradient is made where the tensor is, whatever the plan in force says of others.
- */
+/* The copy that a tensor keeps as its gradient is made where the tensor is. The plan in force does
+ * not place it. */
 static void test_kept_gradients_stay(void **state)
 {
     (void)state;

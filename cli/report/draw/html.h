@@ -18,7 +18,7 @@ void html_free(html *h);
 void html_put(html *h, const char *markup);
 
 /* Add markup with values: %s is escaped; %d, %lld, %.2f, %.*f, %.3g, %.*g and %% are numbers as printf writes them.
- * There are no other conversions. */
+ * Other conversions are not known. */
 void html_add(html *h, const char *format, ...) HAUL_PRINTF(2, 3);
 
 /* Add a name from outside, in an element of its own, so that its direction of writing stays within it. */

@@ -42,8 +42,8 @@ INLINE void fft_factor(GLOBAL T *w, I64 first, I32 more, I64 length, A sign, A s
 /* A complex number. */
 typedef struct fft_number { A re, im; } fft_number;
 
-/* (re, im) times w; times the conjugate of w for sign = -1. There is no difference of products here: where one is next to
- * a sum of products, gcc 12 fuses multiplication and addition in some iterations of a loop, whatever its options say. */
+/* (re, im) times w; times the conjugate of w for sign = -1. The text avoids differences of
+ * products: next to a sum of products gcc 12 fuses them in some iterations of a loop, in spite of -ffp-contract=off. */
 INLINE fft_number fft_turn(A re, A im, GLOBAL const T *w, A sign)
 {
     const A c = w[0], s = w[1] * sign, back = -s;
