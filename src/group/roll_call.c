@@ -3,7 +3,8 @@
  * When a work has waited for the limit, its rank asks all ranks how far they are in the work's group. A rank that
  * answers that it has not begun the collective, or that does not answer at all, is the one that the others wait for: an
  * error names it, goes to all ranks, and ends the job. A rank whose program exits says so, and goes on answering until
- * all ranks have exited: only then can the library be finished. */
+ * all ranks have exited: only then can the library be finished. Works that it has not begun cannot be completed: ranks
+ * that wait in one ask about it at once. */
 #include <string.h>
 #include <time.h>
 
@@ -161,14 +162,6 @@ static void lose_as(const char *text)
     haul__line_lose();
 }
 
-static bool has_rank(const haul_group *g, int process)
-{
-    for (int r = 0; r < g->size; r++)
-        if (g->places[r] == process)
-            return true;
-    return false;
-}
-
 static void ask(haul__work *about, bool leaves)
 {
     if (call.on)
@@ -183,19 +176,6 @@ static void ask(haul__work *about, bool leaves)
     send_to_all(&(control){.type = ASK, .key = about ? about->group->key : 0});
 }
 
-/* A rank leaves: works that have not got what they need from it never will. */
-static void handle_leaving(int rank)
-{
-    peers[rank].leaving = true;
-    pthread_mutex_lock(&line.lock);
-    haul__work *w = line.first;
-    while (w && !(w->collective && has_rank(w->group, rank)))
-        w = w->later;
-    pthread_mutex_unlock(&line.lock);
-    if (w)
-        ask(w, true);
-}
-
 static void handle(int rank, control *message)
 {
     peer *p = &peers[rank];
@@ -207,7 +187,7 @@ static void handle(int rank, control *message)
         p->number = message->number;
         haul__snprintf(p->says, sizeof p->says, "%s", message->text);
         break;
-    case LEAVING: handle_leaving(rank); break;
+    case LEAVING: p->leaving = true; break;
     case GONE: p->gone = true; break;
     default: lose_as(message->text); break;
     }
@@ -215,12 +195,15 @@ static void handle(int rank, control *message)
 
 /* ---- judging ---- */
 
+/* Rank r has not begun the work. Of a call about ranks that leave only these are: the others may begin it yet. */
 static bool is_late(const haul__work *w, int r)
 {
     const peer *p = &peers[w->group->places[r]];
     if (r == w->group->rank || (w->peer >= 0 && r != w->peer))
         return false;
-    return !p->answered || (w->collective ? p->number < w->number : !call.leaves);
+    if (call.leaves)
+        return p->leaving && p->answered && p->number < w->number;
+    return !p->answered || !w->collective || p->number < w->number;
 }
 
 static void blame(const haul__work *w, int first, int count)
@@ -328,6 +311,17 @@ void haul__roll_call_poll(void)
 void haul__roll_call_about(haul__work *w)
 {
     ask(w, false);
+}
+
+void haul__roll_call_leavers(haul__work *w)
+{
+    int leavers = 0;
+    for (int r = 0; r < w->group->size; r++)
+        leavers += peers[w->group->places[r]].leaving;
+    if (!w->collective || call.on || leavers <= w->leavers)
+        return;
+    w->leavers = leavers;
+    ask(w, true);
 }
 
 void haul__roll_call_forget(const haul__work *w)

@@ -93,6 +93,8 @@ static bool step_works(bool *any)
         if (!w->over && (double)(haul__system_ns() - w->begun_ns) > haul__group_limit() * (double)SECOND &&
             !haul__work_must_wait(w, line.first))
             haul__roll_call_about(w);
+        if (!w->over)
+            haul__roll_call_leavers(w);
         if (w->over)
             finish(at);
         else
