@@ -138,12 +138,6 @@ typedef struct HAUL__DESIGNATED haul_pool2d_options {
 #define haul_avg_pool2d(x, ...) haul_avg_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options);
-#define haul_max_pool2d_into(out, x, ...)                                                                              \
-    haul_max_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
-#define haul_avg_pool2d_into(out, x, ...)                                                                              \
-    haul_avg_pool2d_into_with(out, x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
-HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
-HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
 /* The largest element of each window, and where it is: haul_max_pool2d_indices(x, &y, &indices, 2). y is
  * haul_max_pool2d's result, and gradients flow through it. indices is an i64 tensor of the same shape: the place in the
@@ -179,12 +173,6 @@ typedef struct HAUL__DESIGNATED haul_pool1d_options {
 #define haul_avg_pool1d(x, ...) haul_avg_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool1d_with(haul_tensor *x, const haul_pool1d_options *options);
 HAUL_API haul_tensor *haul_avg_pool1d_with(haul_tensor *x, const haul_pool1d_options *options);
-#define haul_max_pool1d_into(out, x, ...)                                                                              \
-    haul_max_pool1d_into_with(out, x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
-#define haul_avg_pool1d_into(out, x, ...)                                                                              \
-    haul_avg_pool1d_into_with(out, x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
-HAUL_API haul_status haul_max_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
-HAUL_API haul_status haul_avg_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
 
 /* haul_max_pool2d_indices and haul_max_unpool2d in one dimension: indices are places in a line, and the result of
  * haul_max_unpool1d is [N, C, length].
@@ -202,8 +190,6 @@ HAUL_API haul_tensor *haul_max_unpool1d(haul_tensor *x, haul_tensor *indices, in
  * - x: [N, C, H, W] of a floating dtype */
 HAUL_API haul_tensor *haul_adaptive_max_pool2d(haul_tensor *x, int64_t height, int64_t width);
 HAUL_API haul_tensor *haul_adaptive_avg_pool2d(haul_tensor *x, int64_t height, int64_t width);
-HAUL_API haul_status  haul_adaptive_max_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
-HAUL_API haul_status  haul_adaptive_avg_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
 
 typedef struct HAUL__DESIGNATED haul_unfold_options {
     int64_t size; /* size of a square window, or its height if .size_w is given; positional */

@@ -56,9 +56,6 @@ typedef struct HAUL__DESIGNATED haul_interpolate_options {
 } haul_interpolate_options;
 #define haul_interpolate(...) haul_interpolate_with(HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *options);
-#define haul_interpolate_into(out, ...)                                                                                \
-    haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
-HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);
 
 /* ---- Samples at any positions ---- */
 

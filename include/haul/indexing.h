@@ -254,10 +254,6 @@ HAUL_API haul_status haul_max_with_indices(haul_tensor *x, int axis, bool keepdi
                                            haul_tensor **indices);
 HAUL_API haul_status haul_min_with_indices(haul_tensor *x, int axis, bool keepdim, haul_tensor **values,
                                            haul_tensor **indices);
-HAUL_API haul_status haul_max_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
-                                                bool keepdim);
-HAUL_API haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
-                                                bool keepdim);
 
 /* The elements along an axis in order, and their indices (i64). Equal elements keep their order. NaN counts as the
  * largest. Gradients flow through *values. On failure both results are failed tensors.

@@ -361,8 +361,6 @@ HAUL_API haul_status haul_chunk(haul_tensor *x, int axis, int count, haul_tensor
  * - diagonal: 0 is the main diagonal, 1 the one above it, -1 the one below it; the diagonal itself stays */
 HAUL_API haul_tensor *haul_tril(haul_tensor *x, int64_t diagonal);
 HAUL_API haul_tensor *haul_triu(haul_tensor *x, int64_t diagonal);
-HAUL_API haul_status  haul_tril_into(haul_tensor *out, haul_tensor *x, int64_t diagonal);
-HAUL_API haul_status  haul_triu_into(haul_tensor *out, haul_tensor *x, int64_t diagonal);
 
 /* What haul_pad puts around x, for x = [1, 2, 3, 4] with two elements before it and two after it.
  *
@@ -404,25 +402,20 @@ typedef struct HAUL__DESIGNATED haul_flip_options {
 } haul_flip_options;
 
 /* x with the elements of some axes in reverse order: haul_flip(x, HAUL_AXES(-1)). */
-#define haul_flip(...)           haul_flip_with(HAUL__OPTIONS(haul_flip_options, .x = __VA_ARGS__))
-#define haul_flip_into(out, ...) haul_flip_into_with(out, HAUL__OPTIONS(haul_flip_options, .x = __VA_ARGS__))
+#define haul_flip(...) haul_flip_with(HAUL__OPTIONS(haul_flip_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_flip_with(const haul_flip_options *options);
-HAUL_API haul_status  haul_flip_into_with(haul_tensor *out, const haul_flip_options *options);
 
 /* x with its elements moved by `shift` places along an axis. Elements that leave at one end come in at the other. */
 HAUL_API haul_tensor *haul_roll(haul_tensor *x, int64_t shift, int axis);
-HAUL_API haul_status  haul_roll_into(haul_tensor *out, haul_tensor *x, int64_t shift, int axis);
 
 /* Copies of x one after the other, times.dims[d] of them along axis d: haul_repeat(x, HAUL_SHAPE(2, 1)). haul_expand
  * repeats axes of size 1 without copying.
  *
  * - times: may have more dimensions than x, the first ones */
 HAUL_API haul_tensor *haul_repeat(haul_tensor *x, haul_shape times);
-HAUL_API haul_status  haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times);
 
 /* Each element repeated `times` times along an axis: [1, 2] becomes [1, 1, 2, 2] for 2. */
 HAUL_API haul_tensor *haul_repeat_interleave(haul_tensor *x, int64_t times, int axis);
-HAUL_API haul_status  haul_repeat_interleave_into(haul_tensor *out, haul_tensor *x, int64_t times, int axis);
 
 /* The order of a tensor's elements in memory. The shape does not change: a channels-last tensor is [N, C, H, W] like
  * any other, with the strides of [N, H, W, C]. */

@@ -77,8 +77,6 @@ HAUL_API haul_status  haul_normal_into(haul_tensor *out, double mean, double dev
 HAUL_API haul_status  haul_exponential_into(haul_tensor *out, double rate);
 HAUL_API haul_status  haul_bernoulli_scalar_into(haul_tensor *out, double p);
 HAUL_API haul_status  haul_randint_into(haul_tensor *out, int64_t low, int64_t high);
-HAUL_API haul_status  haul_random_bits_into(haul_tensor *out);
-HAUL_API haul_status  haul_permutation_into(haul_tensor *out, int64_t n);
 
 /* Random numbers with a parameter for each of them: tensors on the device of the parameters, with their shape and
  * dtype, which is a floating one. Gradients do not flow to the parameters. For a differentiable normal (Kingma and

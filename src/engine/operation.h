@@ -242,28 +242,33 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
 #define HAUL__APPLY(id, attributes, ...) haul__apply1(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
 #define HAUL__APPLY_INTO(out, id, attributes, ...)                                                                     \
     haul__apply_into(&(haul_tensor *){out}, &haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
-/* Defines haul_ID and haul_ID_into, from what apply takes. PARAMETERS is a list in parentheses; the operands come last.
- */
+/* Defines haul_ID from what apply takes. PARAMETERS is a list in parentheses; the operands come last. */
 #define HAUL__ALL_OF(...) __VA_ARGS__
-#define HAUL__FUNCTIONS(id, attributes, PARAMETERS, ...)                                                               \
+#define HAUL__FUNCTION(id, attributes, PARAMETERS, ...)                                                                \
     haul_tensor *haul_##id(HAUL__ALL_OF PARAMETERS)                                                                    \
     {                                                                                                                  \
         return HAUL__APPLY(id, attributes, __VA_ARGS__);                                                               \
-    }                                                                                                                  \
+    }
+/* Defines haul_ID_into, too. */
+#define HAUL__FUNCTIONS(id, attributes, PARAMETERS, ...)                                                               \
+    HAUL__FUNCTION(id, attributes, PARAMETERS, __VA_ARGS__)                                                            \
     haul_status haul_##id##_into(haul_tensor *out, HAUL__ALL_OF PARAMETERS)                                            \
     {                                                                                                                  \
         return HAUL__APPLY_INTO(out, id, attributes, __VA_ARGS__);                                                     \
     }
-/* The same for haul_ID_with and haul_ID_into_with. The last parameter is the options, o; the initializer of
- * the attributes, which have this TYPE, and the operands are expressions of it. */
-#define HAUL__FUNCTIONS_WITH(id, TYPE, attributes, PARAMETERS, ...)                                                    \
+/* Defines haul_ID_with. The last parameter is the options, o; the initializer of the attributes, which have this TYPE,
+ * and the operands are expressions of it. */
+#define HAUL__FUNCTION_WITH(id, TYPE, attributes, PARAMETERS, ...)                                                     \
     haul_tensor *haul_##id##_with(HAUL__ALL_OF PARAMETERS)                                                             \
     {                                                                                                                  \
         if (!o)                                                                                                        \
             return haul__no_options(&haul__operation_##id);                                                            \
         TYPE haul__of_call = attributes;                                                                               \
         return HAUL__APPLY(id, &haul__of_call, __VA_ARGS__);                                                           \
-    }                                                                                                                  \
+    }
+/* Defines haul_ID_into_with, too. */
+#define HAUL__FUNCTIONS_WITH(id, TYPE, attributes, PARAMETERS, ...)                                                    \
+    HAUL__FUNCTION_WITH(id, TYPE, attributes, PARAMETERS, __VA_ARGS__)                                                 \
     haul_status haul_##id##_into_with(haul_tensor *out, HAUL__ALL_OF PARAMETERS)                                       \
     {                                                                                                                  \
         if (!o)                                                                                                        \

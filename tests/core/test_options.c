@@ -52,8 +52,6 @@ static void test_options__null_is_refused(void **state)
     assert_refused(haul_conv2d_with(x, NULL), "options");
     assert_refused(haul_max_pool2d_with(x, NULL), "options");
     assert_refused(haul_avg_pool2d_with(x, NULL), "options");
-    assert_null_options(haul_max_pool2d_into_with(x, x, NULL));
-    assert_null_options(haul_avg_pool2d_into_with(x, x, NULL));
     assert_null_options(haul_batch_norm_into_with(x, NULL));
     assert_refused(haul_batch_norm_with(NULL), "options");
     assert_refused(haul_nn_linear_with(3, NULL), "options");

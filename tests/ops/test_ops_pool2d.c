@@ -232,40 +232,6 @@ static void test_pool2d__empty_batch(void **state)
     on_devices(empty_batch);
 }
 
-static void assert_same_values(haul_tensor *a, haul_tensor *b)
-{
-    assert_true(haul_item(haul_max(haul_abs(haul_sub(a, b)))) == 0);
-}
-
-/* `out` is a tensor of its own, one that begins in the middle of its storage, or part of x. */
-static void into(haul_device *device)
-{
-    for (int last = 0; last < 2; last++) {
-        haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, 3, 8, 8), 1, NULL);
-        x = haul_to_memory_format(x, last ? HAUL_CHANNELS_LAST : HAUL_CONTIGUOUS);
-        haul_tensor *best = haul_max_pool2d(x, 2), *mean = haul_avg_pool2d(x, 3, .stride = {2, 2}, .padding = {1, 1});
-        haul_tensor *out = haul_empty_like(best), *wide = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(5, 3, 4, 4)), device);
-        assert_int_equal(haul_max_pool2d_into(out, x, 2), HAUL_OK);
-        assert_same_values(out, best);
-        out = haul_slice(wide, 0, 1, 3, 1);
-        assert_int_equal(haul_avg_pool2d_into(out, x, 3, .stride = {2, 2}, .padding = {1, 1}), HAUL_OK);
-        assert_same_values(out, mean);
-        assert_float_equal(haul_item(haul_sum(haul_abs(haul_slice(wide, 0, 0, 1, 1)))), 0, 0);
-        out = haul_slice(haul_slice(x, 2, 2, 6, 1), 3, 1, 5, 1);
-        assert_int_equal(haul_max_pool2d_into(out, x, 2), HAUL_OK);
-        assert_same_values(out, best);
-        assert_int_equal(haul_max_pool2d_into(out, x, 4), HAUL_SHAPE);
-        assert_int_equal(haul_avg_pool2d_into(HAUL_NONE, x, 4), HAUL_INVALID_ARGUMENT);
-        haul_error_clear();
-    }
-}
-
-static void test_pool2d__into(void **state)
-{
-    (void)state;
-    on_devices(into);
-}
-
 static void test_pool2d__errors(void **state)
 {
     (void)state;
@@ -289,7 +255,6 @@ int main(void)
         cmocka_unit_test(test_pool2d__nan_is_the_maximum),
         cmocka_unit_test(test_pool2d__values_alone_are_those_with_a_graph),
         cmocka_unit_test(test_pool2d__empty_batch),
-        cmocka_unit_test(test_pool2d__into),
         cmocka_unit_test(test_pool2d__errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

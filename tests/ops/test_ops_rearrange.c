@@ -237,52 +237,16 @@ static haul_status mask_into(haul_tensor *out, haul_tensor *const *in)
     return haul_masked_fill_into(out, in[0], in[1], 3);
 }
 
-static haul_status tril_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_tril_into(out, in[0], 0);
-}
-
-static haul_status triu_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_triu_into(out, in[0], 0);
-}
-
 static haul_status pad_into(haul_tensor *out, haul_tensor *const *in)
 {
     return haul_pad_into(out, in[0], HAUL_PADS(-2, 1, 1, -1));
-}
-
-static haul_status flip_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_flip_into(out, in[0], HAUL_AXES(1));
-}
-
-static haul_status roll_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_roll_into(out, in[0], 2, 1);
-}
-
-static haul_status repeat_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_repeat_into(out, in[0], HAUL_SHAPE(1, 1));
-}
-
-static haul_status interleave_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_repeat_interleave_into(out, in[0], 1, 0);
 }
 
 static void targets(haul_device *device)
 {
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL), *in[] = {x, haul_gt_scalar(x, 0)};
     assert_into("masked_fill", mask_into, haul_masked_fill(x, in[1], 3), in, 2, 0);
-    assert_into("tril", tril_into, haul_tril(x, 0), in, 1, 0);
-    assert_into("triu", triu_into, haul_triu(x, 0), in, 1, 0);
     assert_into("pad", pad_into, haul_pad(x, HAUL_PADS(-2, 1, 1, -1)), in, 1, 0);
-    assert_into("flip", flip_into, haul_flip(x, HAUL_AXES(1)), in, 1, 0);
-    assert_into("roll", roll_into, haul_roll(x, 2, 1), in, 1, 0);
-    assert_into("repeat", repeat_into, haul_repeat(x, HAUL_SHAPE(1, 1)), in, 1, 0);
-    assert_into("repeat_interleave", interleave_into, haul_repeat_interleave(x, 1, 0), in, 1, 0);
 }
 
 static void test_rearrange__targets(void **state)

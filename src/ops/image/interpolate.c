@@ -229,4 +229,4 @@ static interpolate_attributes attributes_of(const haul_interpolate_options *o)
                                     .antialias = o->antialias};
 }
 
-HAUL__FUNCTIONS_WITH(interpolate, interpolate_attributes, attributes_of(o), (const haul_interpolate_options *o), o->x)
+HAUL__FUNCTION_WITH(interpolate, interpolate_attributes, attributes_of(o), (const haul_interpolate_options *o), o->x)

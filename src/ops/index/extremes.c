@@ -62,17 +62,3 @@ haul_status haul_min_with_indices(haul_tensor *x, int axis, bool keepdim, haul_t
     return haul__apply_pair(&haul__operation_min_with_indices,
                             (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), x, values, indices);
 }
-
-haul_status haul_max_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
-                                       bool keepdim)
-{
-    return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_max_with_indices,
-                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), HAUL__OPERANDS(x));
-}
-
-haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
-                                       bool keepdim)
-{
-    return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_min_with_indices,
-                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), HAUL__OPERANDS(x));
-}

@@ -8,6 +8,7 @@
 #include "kernels/types.h"
 #include "ops/linalg/linalg.h"
 #include "ops/matmul/gemm.h"
+#include "ops/move/triangle.h"
 
 // clang-format off
 /* kernel text begins */
@@ -116,7 +117,7 @@ static haul_status compute(haul__call *c)
     haul__part   m = haul__matrices(l);
     if (m.rows <= HAUL__SMALL)
         return haul__copy_elements(l, a, c->operation->name) ? haul_error_status() : factor_block(c, m, 0);
-    return haul_tril_into(l, a, 0) ? haul_error_status() : factor_large(c, m);
+    return haul__tril_into(l, a) ? haul_error_status() : factor_large(c, m);
 }
 
 static haul__cost cost(const haul__call *c)

@@ -51,7 +51,7 @@ static haul__flip_attributes attributes_of(const haul_flip_options *o)
     return a;
 }
 
-HAUL__FUNCTIONS_WITH(flip, haul__flip_attributes, attributes_of(o), (const haul_flip_options *o), o->x)
+HAUL__FUNCTION_WITH(flip, haul__flip_attributes, attributes_of(o), (const haul_flip_options *o), o->x)
 
 /* ---- roll ---- */
 
@@ -92,5 +92,5 @@ HAUL__OPERATION(roll) = {
     .gradient = roll_gradient,
 };
 
-HAUL__FUNCTIONS(roll, (&(haul__roll_attributes){.shift = shift, .axis = axis}),
-                (haul_tensor * x, int64_t shift, int axis), x)
+HAUL__FUNCTION(roll, (&(haul__roll_attributes){.shift = shift, .axis = axis}),
+               (haul_tensor * x, int64_t shift, int axis), x)

@@ -102,13 +102,6 @@ haul_tensor *haul_repeat(haul_tensor *x, haul_shape times)
     return HAUL__APPLY(repeat, &a, x);
 }
 
-haul_status haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times)
-{
-    haul__repeat_attributes a;
-    haul__shape_to_attribute(&a.times, &times);
-    return HAUL__APPLY_INTO(out, repeat, &a, x);
-}
-
 /* ---- repeat_interleave ---- */
 
 typedef struct interleave_attributes {
@@ -160,5 +153,5 @@ HAUL__OPERATION(repeat_interleave) = {
     .gradient = interleave_gradient,
 };
 
-HAUL__FUNCTIONS(repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}),
-                (haul_tensor * x, int64_t times, int axis), x)
+HAUL__FUNCTION(repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}),
+               (haul_tensor * x, int64_t times, int axis), x)

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/attributes.h"
+#include "ops/move/triangle.h"
 
 // clang-format off
 /* kernel text begins */
@@ -97,6 +98,11 @@ HAUL__OPERATION(triu) = {
     .gradient = again,
 };
 
-HAUL__FUNCTIONS(tril, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)
+HAUL__FUNCTION(tril, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)
 
-HAUL__FUNCTIONS(triu, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)
+HAUL__FUNCTION(triu, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)
+
+haul_status haul__tril_into(haul_tensor *y, haul_tensor *x)
+{
+    return HAUL__APPLY_INTO(y, tril, &(haul__triangle_attributes){0}, x);
+}

@@ -73,15 +73,8 @@ HAUL__OPERATION(adaptive_max_pool2d) = {
     .compose = adaptive_max_pool2d,
 };
 
-#define ADAPTIVE(name)                                                                                                 \
-    haul_tensor *haul_##name(haul_tensor *x, int64_t height, int64_t width)                                            \
-    {                                                                                                                  \
-        return HAUL__APPLY(name, (&(adaptive_attributes){{height, width}}), x);                                        \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width)                    \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, (&(adaptive_attributes){{height, width}}), x);                              \
-    }
+HAUL__FUNCTION(adaptive_avg_pool2d, (&(adaptive_attributes){{height, width}}),
+               (haul_tensor * x, int64_t height, int64_t width), x)
 
-ADAPTIVE(adaptive_avg_pool2d)
-ADAPTIVE(adaptive_max_pool2d)
+HAUL__FUNCTION(adaptive_max_pool2d, (&(adaptive_attributes){{height, width}}),
+               (haul_tensor * x, int64_t height, int64_t width), x)

@@ -104,10 +104,8 @@ static pool1d_attributes attributes_of(const haul_pool1d_options *o)
                                .ceil_mode = o->ceil_mode};
 }
 
-HAUL__FUNCTIONS_WITH(max_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o),
-                     x)
-HAUL__FUNCTIONS_WITH(avg_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o),
-                     x)
+HAUL__FUNCTION_WITH(max_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o), x)
+HAUL__FUNCTION_WITH(avg_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o), x)
 
 haul_status haul_max_pool1d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
                                          const haul_pool1d_options *o)

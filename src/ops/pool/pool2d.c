@@ -271,7 +271,7 @@ haul__pool2d_attributes haul__pool2d_attributes_of(const haul_pool2d_options *o)
                                      .given = true};
 }
 
-HAUL__FUNCTIONS_WITH(max_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
-                     (haul_tensor * x, const haul_pool2d_options *o), x)
-HAUL__FUNCTIONS_WITH(avg_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
-                     (haul_tensor * x, const haul_pool2d_options *o), x)
+HAUL__FUNCTION_WITH(max_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
+                    (haul_tensor * x, const haul_pool2d_options *o), x)
+HAUL__FUNCTION_WITH(avg_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
+                    (haul_tensor * x, const haul_pool2d_options *o), x)

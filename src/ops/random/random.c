@@ -505,13 +505,3 @@ haul_status haul_randint_into(haul_tensor *out, int64_t low, int64_t high)
 {
     return DRAW_INTO(out, randint, .first.integer = low, .second.integer = high);
 }
-
-haul_status haul_random_bits_into(haul_tensor *out)
-{
-    return DRAW_INTO(out, random_bits, .dtype = HAUL_I32);
-}
-
-haul_status haul_permutation_into(haul_tensor *out, int64_t n)
-{
-    return DRAW_INTO(out, permutation, .first.integer = n);
-}
