@@ -1,5 +1,6 @@
-# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. The real script, Makefile and presets
-# run in a tree whose builds are made by a cmake that does nothing, with tests that are lines of shell.
+# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. With AddressSanitizer it runs a part
+# of the tests of the command. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
+# nothing, with tests that are lines of shell.
 # ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 
@@ -8,11 +9,13 @@ tree=$PWD/tree
 mkdir -p "$tree/tests/support/run" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
 cp "$HAUL_SOURCE/.ci/run" "$tree/.ci"
 cp "$HAUL_SOURCE/Makefile" "$HAUL_SOURCE/CMakePresets.json" "$tree"
-cp "$HAUL_SOURCE/tests/support/run/run-tests" "$tree/tests/support/run"
+cp "$HAUL_SOURCE/tests/support/run/"{run-tests,choose-fifth} "$tree/tests/support/run"
 cp "$HAUL_SOURCE/include/haul/base.h" "$tree/include/haul"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 cp "$tree/tools/setup" stubs/cmake
 chmod +x "$tree/tools/setup" stubs/cmake
+git init -q "$tree"
+git -C "$tree" -c user.name=none -c user.email=none commit -q --allow-empty -m "A tree" || exit 1
 
 # tests FOLDER LINE...: the tests of a build; each line is a name, which is $0, and what bash runs in the folder. The label is
 # that of the tests that run under ThreadSanitizer.
@@ -81,6 +84,13 @@ check "the run stops" test "$(grep -c '^== asan' out)" -eq 0
 check "no closing line" test "$(grep -c '^100% tests passed' out)" -eq 0
 check "the first output is kept" grep -q broken-words "$newest/test-1.log"
 check "the second output is kept" grep -q broken-words "$newest/test-2.log"
+
+# Of the tests of the command, AddressSanitizer sees some; those of the library all run.
+mapfile -t command < <(printf 'cli_%s true\n' {1..40})
+tests build-asan "good true" "clip true" "${command[@]}"
+ci 0 asan
+count=$(sed -n 's/^100% tests passed, 0 tests failed out of //p' out | tail -n 1)
+check "$count of 42 tests run" test "$count" -gt 2 -a "$count" -lt 25
 
 # ctest itself fails.
 printf 'message(FATAL_ERROR "no tests")\n' >"$tree/build-asan/CTestTestfile.cmake"
