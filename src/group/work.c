@@ -142,6 +142,7 @@ static haul_status texts_arrived(haul__work *w)
             failed++;
         }
     w->together = failed == g->size;
+    w->of_another = first >= 0 && !w->error;
     if (first >= 0) {
         haul__group_describe_rank(g, first, one, sizeof one);
         return haul__fail(HAUL_STATE, w->name, NULL, "%s has failed before collective %llu%s%.100s: %.250s", one,

@@ -101,8 +101,9 @@ struct haul__work {
     char            *texts; /* [size][HAUL__WORK_TEXT] */
     void            *copy;  /* of the data of a send */
 
-    haul__error_record *error;    /* of a failed work, or the one that it passes */
-    bool                together; /* all ranks have passed errors: the group can go on */
+    haul__error_record *error;      /* of a failed work, or the one that it passes */
+    bool                together;   /* all ranks have passed errors: the group can go on */
+    bool                of_another; /* the error says that another rank has failed */
 };
 
 struct haul_group {

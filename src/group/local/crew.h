@@ -10,7 +10,7 @@ enum { HAUL__CREW_DEVICE = 32, HAUL__CREW_MOST = 64, HAUL__CREW_NAME = 8 + HAUL_
 
 typedef struct haul__meeting haul__meeting;
 
-/* A rank of a crew. Only its thread uses the works and `seen`. */
+/* A rank of a crew. Only its thread uses the works, `seen` and `heard`. */
 typedef struct haul__rank {
     haul__crew  *crew;
     int          place; /* its number in the crew */
@@ -18,6 +18,7 @@ typedef struct haul__rank {
     haul_group  *group;        /* with a reference, while the thread is a rank */
     haul__work  *first, **end; /* its works, in the order in which they began */
     uint64_t     seen;         /* the crew's changes that its works have seen */
+    bool         heard;        /* one of its works has failed because another rank had */
     bool         ended;        /* guarded by the crew's lock */
     char         device_name[HAUL__CREW_DEVICE];
 } haul__rank;
@@ -35,7 +36,8 @@ struct haul__crew {
     uint64_t           changes;    /* anything that a rank may wait for: calls, messages, ends */
     bool               lost;
     char               why[640];
-    int                failed; /* the rank that failed first; -1: none */
+    int                failed; /* the rank that failed first, of those that had heard of no other; -1: none */
+    bool               heard;  /* there are only others: the first one of these */
     haul__error_record error;  /* of that one */
 };
 
@@ -51,7 +53,7 @@ haul__engine *haul__local_engine_new(haul__meeting *m, int rank);
 const haul__rank *haul__local_engine_rank(const haul__engine *e);
 
 /* The first rank of the group without which a request cannot be completed, and with `ended` only one whose thread is
- * not a rank any more; -1: none. */
+ * not a rank any more; -1: none. The caller has the lock. */
 int haul__local_missing(const haul__engine *e, const haul__request *request, bool ended);
 
 /* Something has changed. The caller has the lock. */

@@ -415,14 +415,12 @@ int haul__local_missing(const haul__engine *base, const haul__request *request, 
     haul__meeting      *m = e->meeting;
     const receive      *waits = (const receive *)request->value;
     int                 missing = -1;
-    pthread_mutex_lock(&m->crew->lock);
     for (int r = 0; r < m->size && missing < 0; r++) {
         const bool here =
             waits ? r != waits->from || *find(m, base->rank, waits) : m->calls[r].open || !m->calls[base->rank].open;
         if (!here && (!ended || m->crew->ranks[m->places[r]].ended))
             missing = r;
     }
-    pthread_mutex_unlock(&m->crew->lock);
     return missing;
 }
 

@@ -148,8 +148,9 @@ void haul__crew_fail(haul__crew *crew, int rank)
     haul__snprintf(why, sizeof why, "rank %d (%s) has failed: %.450s", rank, crew->ranks[rank].device_name,
                    error.message);
     pthread_mutex_lock(&crew->lock);
-    if (crew->failed < 0) {
+    if (crew->failed < 0 || (crew->heard && !crew->ranks[rank].heard)) {
         crew->failed = rank;
+        crew->heard = crew->ranks[rank].heard;
         crew->error = error;
     }
     lose(crew, why);
@@ -194,6 +195,11 @@ haul_group *haul__rank_group(const char *name)
     return self && (!name || strcmp(name, self->crew->name) == 0) ? self->group : NULL;
 }
 
+bool haul__rank_has_heard(void)
+{
+    return self && self->heard;
+}
+
 haul_status haul__rank_check(const haul_group *group, const char *operation)
 {
     const haul__rank *owner = haul__local_engine_rank(group->engine);
@@ -225,14 +231,15 @@ static void finish(haul__rank *r, haul__work **at)
         haul__work_break_group(w);
     if (w->status && has_open_request(w))
         lose_by(r, w->error ? w->error->message : "a collective has failed, and no memory was left for its error");
+    r->heard |= w->status && w->of_another;
     if (w->own)
         haul__work_drop(w);
     else
         atomic_store(&w->done, true);
 }
 
-/* The work waits for a rank that will not come, or has not come for the limit. */
-static void blame(haul__rank *r, haul__work *w, int rank, bool ended)
+/* The work waits for a rank that will not come, or has not come for the limit. The caller has the lock. */
+static void blame(haul__rank *r, const haul__work *w, int rank, bool ended)
 {
     char      one[128], which[48] = "the message", what[80] = "has ended without it", text[512];
     const int place = w->group->places[rank]; /* the text is for all ranks, also those of other groups */
@@ -244,20 +251,29 @@ static void blame(haul__rank *r, haul__work *w, int rank, bool ended)
     haul__snprintf(text, sizeof text, "%s%s%.100s%s cannot be completed: %s %s", which, w->what[0] ? " (" : "", w->what,
                    w->what[0] ? ")" : "", one, what);
     haul__fail(HAUL_STATE, w->name, NULL, "%s", text);
-    haul__work_fail(w);
-    lose_by(r, text);
+    lose(r->crew, text);
+}
+
+/* The caller has the lock, so that no rank comes between the verdict and the loss. True if a rank is missing. */
+static bool blame_missing(haul__rank *r, const haul__work *w, const haul__request *request, bool late)
+{
+    const int ended = haul__local_missing(w->group->engine, request, true);
+    const int missing = ended < 0 && late ? haul__local_missing(w->group->engine, request, false) : ended;
+    if (missing >= 0)
+        blame(r, w, missing, ended >= 0);
+    return missing >= 0;
 }
 
 static void judge(haul__rank *r, haul__work *w)
 {
     const bool late = (double)(haul__system_ns() - w->begun_ns) > haul__group_limit() * (double)SECOND;
-    for (int i = 0; i < 2 && !w->over; i++) {
-        const haul__request *request = &w->requests[i];
-        const int            ended = request->open ? haul__local_missing(w->group->engine, request, true) : -1;
-        const int missing = late && request->open ? haul__local_missing(w->group->engine, request, false) : -1;
-        if (ended >= 0 || missing >= 0)
-            blame(r, w, ended >= 0 ? ended : missing, ended >= 0);
-    }
+    bool       fails = false;
+    pthread_mutex_lock(&r->crew->lock);
+    for (int i = 0; i < 2 && !fails && !r->crew->lost; i++)
+        fails = w->requests[i].open && blame_missing(r, w, &w->requests[i], late);
+    pthread_mutex_unlock(&r->crew->lock);
+    if (fails)
+        haul__work_fail(w);
 }
 
 static bool is_lost(haul__crew *crew)
@@ -280,6 +296,7 @@ static bool step(haul__rank *r, haul__work *w)
         haul__work_refuse_broken(w);
     } else if (!(changed = haul__work_step(w)) && lost) {
         haul__fail(HAUL_STATE, w->name, NULL, "%.450s", r->crew->why);
+        w->of_another = true;
         haul__work_fail(w);
     } else if (!changed) {
         judge(r, w);

@@ -30,11 +30,15 @@ void haul__rank_leave(void);
 /* A rank has failed with the thread's recorded error: the others fail as soon as they are in a collective, and name the
  * rank. Any thread may call it. */
 void haul__crew_fail(haul__crew *crew, int rank);
-/* The error of the rank that failed first becomes the thread's, for `operation`. HAUL_OK if none has failed. */
+/* The error of a rank that has failed becomes the thread's, for `operation`: of the first one that did not fail because
+ * another rank had. HAUL_OK if none has failed. */
 haul_status haul__crew_status(haul__crew *crew, const char *operation);
 
 /* The group of the calling thread, which has this name, or with NULL any; NULL if there is none, without an error. */
 haul_group *haul__rank_group(const char *name);
+/* True if a collective of the calling thread has failed because another rank had: the thread's error is a consequence.
+ */
+bool haul__rank_has_heard(void);
 /* HAUL_OK if the thread is the group's rank. */
 haul_status haul__rank_check(const haul_group *group, const char *operation);
 
