@@ -26,11 +26,11 @@ static const published files[] = {
 };
 enum { FILE_COUNT = sizeof files / sizeof *files };
 
-static char found[4096];
+static _Thread_local char found[4096];
 
 /* What failed last is not tried again: a command asks several times for the same data. */
-static char        failed[2200], message[1024];
-static haul_status failed_status;
+static _Thread_local char        failed[2200], message[1024];
+static _Thread_local haul_status failed_status;
 
 bool remote_is_address(const char *text)
 {

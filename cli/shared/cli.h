@@ -14,6 +14,13 @@ int  complain_error(void);
 /* Another sentence of the complaint before, on a line of its own. */
 void complain_more(const char *format, ...) HAUL_PRINTF(1, 2);
 
+/* The calling thread is a rank, one of several threads of the process: its complaints name it, unless the device is "".
+ * They are printed only if no other rank's were, and if they are not about the failure of another rank. */
+void complain_as_rank(int number, const char *device);
+
+/* The rank whose complaints were printed; -1: none. */
+int complain_heard(void);
+
 /* The library's error without the name of a function, which says nothing to who typed a command. */
 const char *error_text(void);
 

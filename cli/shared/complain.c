@@ -1,19 +1,50 @@
 /* Complaints: one line on standard error, which a terminal gets wrapped. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
 #include "cli/shared/progress.h"
 #include "cli/shared/terminal.h"
+#include "group/local/rank.h"
 
-static const char *complainer = "";
-static char       *caught; /* NULL: complaints are printed */
-static size_t      caught_size;
+enum { NOBODY = -1 };
+
+static const char          *complainer = "";
+static _Thread_local char  *caught; /* NULL: complaints are printed */
+static _Thread_local size_t caught_size;
+
+/* Ranks that are threads. */
+static atomic_int         heard = NOBODY;
+static _Thread_local int  rank = NOBODY; /* of the thread; its device: */
+static _Thread_local char rank_device[64];
 
 void complain_as(const char *subcommand)
 {
     complainer = subcommand;
+}
+
+void complain_as_rank(int number, const char *device)
+{
+    rank = number;
+    snprintf(rank_device, sizeof rank_device, "%s", device);
+}
+
+int complain_heard(void)
+{
+    return heard;
+}
+
+/* All ranks fail where one does, so one of them is enough. A failure of another rank is for that one to explain. */
+static bool is_heard(void)
+{
+    int nobody = NOBODY;
+    if (rank == NOBODY)
+        return true;
+    if (!haul__rank_has_heard())
+        atomic_compare_exchange_strong(&heard, &nobody, rank);
+    return heard == rank;
 }
 
 void complain_into(char *out, size_t size)
@@ -36,16 +67,21 @@ __attribute__((format(printf, 2, 0))) static void print_complaint(const char *be
             snprintf(caught, caught_size, "%s", shown);
         return;
     }
+    if (!is_heard())
+        return;
+    progress_hold();
+    fflush(stdout);
     complain_wrapped(before, shown);
+    progress_go_on();
 }
 
 int complain(const char *format, ...)
 {
-    char    before[64];
+    char    before[160];
     va_list arguments;
     snprintf(before, sizeof before, *complainer ? "haul %s: " : "haul%s: ", complainer);
-    progress_clear();
-    fflush(stdout);
+    if (*rank_device)
+        snprintf(before + strlen(before), sizeof before - strlen(before), "rank %d (%s): ", rank, rank_device);
     va_start(arguments, format);
     print_complaint(before, format, arguments);
     va_end(arguments);
@@ -78,11 +114,11 @@ int complain_error(void)
 /* Text that could not be written stays in the buffer, so that the last attempt finds the cause. */
 bool output_works(void)
 {
-    static bool failed;
+    static atomic_bool failed;
     if (!failed && (fflush(stdout) || ferror(stdout))) {
         int why = errno;
-        failed = true;
-        complain("standard output could not be written: %s", strerror(why));
+        if (!atomic_exchange(&failed, true))
+            complain("standard output could not be written: %s", strerror(why));
     }
     return !failed;
 }

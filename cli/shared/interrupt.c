@@ -1,14 +1,16 @@
-/* Signals that ask a training to stop: a flag that the training loop looks at after each step. */
+/* Signals that ask a training to stop: a flag that the training loops of all ranks look at after each
+ * step. */
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "cli/shared/cli.h"
 
-static volatile sig_atomic_t stop;
+static atomic_bool stop;
 
 static void on_signal(int number)
 {
     (void)number;
-    stop = 1;
+    stop = true;
 }
 
 /* A terminal that is closed may send SIGHUP more than once, and nohup has it ignored. */
@@ -32,5 +34,5 @@ void interrupt_catch(void)
 
 bool interrupted(void)
 {
-    return stop != 0;
+    return stop;
 }

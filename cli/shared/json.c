@@ -5,7 +5,7 @@
 
 #include "cli/shared/cli.h"
 
-static bool incomplete; /* something could not be added since the last text was made */
+static _Thread_local bool incomplete; /* something could not be added since the last text was made */
 
 static void note(const void *added)
 {

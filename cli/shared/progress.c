@@ -1,6 +1,7 @@
 #include "cli/shared/progress.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
 
-static progress_bar *on_screen; /* the one that is shown */
+/* The lock is for ranks that are threads: one of them draws, and each may complain. */
+static pthread_mutex_t screen = PTHREAD_MUTEX_INITIALIZER;
+static progress_bar   *on_screen; /* the one that is shown */
 
 void progress_init(progress_bar *p, bool wanted)
 {
@@ -21,13 +24,34 @@ bool progress_due(const progress_bar *p)
     return p->on && (!p->shown || clock_seconds() - p->drawn_at >= 0.1);
 }
 
-void progress_clear(void)
+void progress_hold(void)
 {
+    pthread_mutex_lock(&screen);
     if (!on_screen)
         return;
     fputs("\r\033[K", stderr);
     on_screen->shown = false;
     on_screen = NULL;
+}
+
+void progress_go_on(void)
+{
+    pthread_mutex_unlock(&screen);
+}
+
+void progress_clear(void)
+{
+    progress_hold();
+    progress_go_on();
+}
+
+static void show(progress_bar *p, const char *text, int room)
+{
+    pthread_mutex_lock(&screen);
+    p->shown = true;
+    on_screen = p;
+    fprintf(stderr, "\r%.*s\033[K", room, text);
+    pthread_mutex_unlock(&screen);
 }
 
 /* ---- a line in parts ---- */
@@ -226,9 +250,7 @@ void progress_say(progress_bar *p, const char *text)
 {
     if (!p->on)
         return;
-    p->shown = true;
-    on_screen = p;
-    fprintf(stderr, "\r%.*s\033[K", terminal_width(STDERR_FILENO) - MARGIN, text);
+    show(p, text, terminal_width(STDERR_FILENO) - MARGIN);
 }
 
 void progress_draw(progress_bar *p, const progress_state *s)
@@ -239,8 +261,6 @@ void progress_draw(progress_bar *p, const progress_state *s)
     if (!p->on)
         return;
     p->drawn_at = clock_seconds();
-    p->shown = true;
-    on_screen = p;
     if (s->note)
         make_note(&l, s);
     else
@@ -249,5 +269,5 @@ void progress_draw(progress_bar *p, const progress_state *s)
     put(out, sizeof out, l.before, STYLE_BOLD, &room);
     put(out, sizeof out, l.bar, STYLE_GOOD, &room);
     put(out, sizeof out, l.after, STYLE_PLAIN, &room);
-    fprintf(stderr, "\r%s\033[K", out);
+    show(p, out, (int)sizeof out);
 }

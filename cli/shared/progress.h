@@ -43,4 +43,8 @@ void progress_say(progress_bar *p, const char *text);
 /* Take the bar that is shown away, before a line is printed. */
 void progress_clear(void);
 
+/* The same, and no thread shows one until progress_go_on. */
+void progress_hold(void);
+void progress_go_on(void);
+
 #endif

@@ -156,8 +156,8 @@ enum { TEXT_SIZE = 128 };
 
 static char *next_text(void)
 {
-    static char ring[12][TEXT_SIZE];
-    static int  at;
+    static _Thread_local char ring[12][TEXT_SIZE];
+    static _Thread_local int  at;
     at = (at + 1) % 12;
     return ring[at];
 }

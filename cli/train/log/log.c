@@ -26,9 +26,16 @@ bool report_is_kept(const report *r)
     return !r->run || (run_has_log(r->run) && tensorboard_is_kept(&r->events));
 }
 
+/* Of ranks that are threads only one has a bar. */
+static void clear_bar(const report *r)
+{
+    if (r->bar.on)
+        progress_clear();
+}
+
 void report_close(report *r)
 {
-    progress_clear();
+    clear_bar(r);
     chart_free(&r->losses);
     tensorboard_close(&r->events);
 }
@@ -42,7 +49,7 @@ double report_elapsed(const report *r)
 static bool tell(report *r, cJSON *event)
 {
     char *line = json_line(event);
-    progress_clear();
+    clear_bar(r);
     if (!line) {
         complain("memory is exhausted");
         return false;
