@@ -26,6 +26,14 @@ bool option_given(const option_values *o, const char *name)
     return row && is_given(o, row);
 }
 
+void option_give(option_values *o, const char *name, const char *text)
+{
+    const option *row = option_find(o->command, name);
+    *(const char **)(void *)((char *)o->values + row->offset) = text;
+    mark_given(o, row);
+    o->texts[row - o->command->options] = text;
+}
+
 /* ---- parsing ---- */
 
 static int set_value(option_values *o, const option *row, const char *text)

@@ -44,7 +44,7 @@ typedef struct option {
     const char *initial;  /* the default, as one would type it; NULL: none (texts), off (flags) */
     double low, high; /* of integers and numbers, both included; at most 2^53 - 1, so that JSON's numbers hold them */
     const char        *word;    /* of integers: a text that stands for 0, "auto"; NULL: there is none */
-    const char *const *choices; /* of texts, ended by NULL; NULL: any */
+    const char *const *choices; /* of texts, ended by NULL; NULL: any. "local:" stands for texts that begin with it */
     const char *const *offers;  /* of texts without choices: what a shell offers */
     option_completion  complete;
     unsigned           flags;
@@ -128,6 +128,9 @@ typedef struct option_values {
 int options_parse(option_values *o, const command *command, void *values, int argc, char **argv);
 
 bool option_given(const option_values *o, const char *name);
+
+/* Set a text, as if it had been on the command line. */
+void option_give(option_values *o, const char *name, const char *text);
 
 /* The options that were given, as words of a shell's command line: " --model resnet18 --lr 0.1". Those whose names are
  * in `without` (ended by NULL) are left out. To free; NULL when memory is exhausted. */

@@ -66,10 +66,18 @@ const char *option_expected(const option *row, char *out, size_t size)
     return out;
 }
 
+/* "local:" is the beginning of a longer text. */
+static bool is_choice(const char *choice, const char *text)
+{
+    const size_t length = strlen(choice);
+    const bool   begins = length && choice[length - 1] == ':';
+    return begins ? !strncmp(choice, text, length) && text[length] : !strcmp(choice, text);
+}
+
 bool option_is_choice(const char *const *choices, const char *text)
 {
     for (; choices && *choices; choices++)
-        if (!strcmp(*choices, text))
+        if (is_choice(*choices, text))
             return true;
     return !choices;
 }

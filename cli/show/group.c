@@ -10,6 +10,7 @@
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "group/group.h"
+#include "group/work.h"
 
 enum { ROUNDS = 30, SUMS = 5, COUNT = 1 << 22 };
 
@@ -84,11 +85,22 @@ static void HAUL_PRINTF(2, 3) fact(const char *name, const char *format, ...)
     print_labelled(0, 11, name, text);
 }
 
-static void print_rank(const haul_group_member *m)
+/* The device of a rank that is a thread; NULL: it is a process. */
+static const char *device_of(const haul_group *g, int rank)
 {
-    char name[24];
+    const haul__engine *e = g->engine;
+    return e && e->kind->device ? e->kind->device(e, rank) : NULL;
+}
+
+static void print_rank(const haul_group *g, const haul_group_member *m)
+{
+    const char *device = device_of(g, m->rank);
+    char        name[24];
     snprintf(name, sizeof name, "rank %d", m->rank);
-    fact(name, "host %s, process %d", m->host, m->process);
+    if (device)
+        fact(name, "%s: a thread of process %d on host %s", device, m->process, m->host);
+    else
+        fact(name, "host %s, process %d", m->host, m->process);
 }
 
 static void print_text(const haul_group *g, const haul_group_properties *p, const speeds *s)
@@ -98,11 +110,11 @@ static void print_text(const haul_group *g, const haul_group_properties *p, cons
     if (*p->library)
         fact("library", "%s (%s): %s", p->library, p->family, p->version);
     else
-        fact("library", "none: this process is alone");
+        fact("library", p->size > 1 ? "none: the ranks are threads" : "none: this process is alone");
     for (int r = 0; r < p->size; r++) {
         haul_group_member m;
         if (!haul_group_member_get(g, r, &m))
-            print_rank(&m);
+            print_rank(g, &m);
     }
     fact("limit", "%g s for a rank to reach a collective", p->limit);
     if (p->size == 1) {
@@ -134,6 +146,8 @@ static bool print_json(const haul_group *g, const haul_group_properties *p, cons
         json_number(one, "rank", m.rank);
         json_text(one, "host", m.host);
         json_number(one, "process", m.process);
+        if (device_of(g, r))
+            json_text(one, "device", device_of(g, r));
         json_push(ranks, one);
     }
     if (p->size > 1) {
@@ -151,8 +165,8 @@ static const option group_rows[] = {
      OPTION_TEXT_AT(group_options, group),
      .argument = "NAME",
      .initial = "auto",
-     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none"),
-     .help = "Which processes. " GROUP_HELP},
+     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none", "local:"),
+     .help = "Which processes. " GROUP_HELP "; local:cuda:0,cuda:1: a thread of this process for each device"},
     {.group = "Options",
      .name = "device",
      OPTION_TEXT_AT(group_options, device),
@@ -160,37 +174,74 @@ static const option group_rows[] = {
      .help = "This rank's device: cpu, cuda:0 ...; haul devices lists them"},
     {.group = "Options", .name = "json", OPTION_FLAG_AT(group_options, json), .help = "Print one JSON object instead"}};
 
-static int group_main(int argc, char **argv)
+static int show(haul_group *g, bool json)
 {
-    group_options         o = {0};
-    option_values         values;
     haul_group_properties p;
     speeds                s = {0};
-    int                   code = options_parse(&values, &group_command, &o, argc, argv);
-    if (code >= 0)
-        return code;
-    if (o.device && !device_use(o.device))
-        return EXIT_FAILED;
-    haul_group *g = haul_group_get(o.group);
     if (!g || haul_group_describe(g, &p) || (p.size > 1 && measure(g, &s)))
         return complain("%s", error_text());
     if (p.rank > 0)
         return EXIT_OK;
-    if (o.json)
+    if (json)
         return print_json(g, &p, &s) ? EXIT_OK : EXIT_FAILED;
     print_text(g, &p, &s);
     return EXIT_OK;
 }
 
-static const help_example group_lines[] = {
-    {"haul group", NULL}, {"mpirun -n 4 haul group", "Four processes on this machine"}, {NULL, NULL}};
+typedef struct shown_rank {
+    bool json;
+    int  code; /* of rank 0 */
+} shown_rank;
+
+static haul_status show_rank(haul_group *g, void *context)
+{
+    shown_rank *shown = context;
+    complain_as_rank(haul_group_rank(g), haul_device_name(haul_current_device()));
+    const int code = show(g, shown->json);
+    if (haul_group_rank(g) == 0)
+        shown->code = code;
+    return haul_error_status();
+}
+
+static int show_threads(const group_options *o)
+{
+    shown_rank shown = {.json = o->json};
+    if (o->device) {
+        complain("--group %s names the device of each rank; leave --device out", o->group);
+        return EXIT_USAGE;
+    }
+    if (!haul_group_run(o->group, show_rank, &shown))
+        return shown.code;
+    return complain_heard() < 0 ? complain_error() : EXIT_FAILED;
+}
+
+static int group_main(int argc, char **argv)
+{
+    group_options o = {0};
+    option_values values;
+    const int     code = options_parse(&values, &group_command, &o, argc, argv);
+    if (code >= 0)
+        return code;
+    if (!strncmp(o.group, "local:", strlen("local:")))
+        return show_threads(&o);
+    if (o.device && !device_use(o.device))
+        return EXIT_FAILED;
+    return show(haul_group_get(o.group), o.json);
+}
+
+static const help_example group_lines[] = {{"haul group", NULL},
+                                           {"mpirun -n 4 haul group", "Four processes on this machine"},
+                                           {"haul group --group local:cuda:0,cuda:1", "Two devices of this process"},
+                                           {NULL, NULL}};
 
 const command group_command = {
     .name = "group",
     .summary = "Show the ranks that a launcher started, and their speed",
     .usage = "[--group NAME] [--device NAME] [--json]",
-    .description = "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the library that connects "
-                   "them, and how fast they exchange data: the first check of a new cluster. Rank 0 prints.",
+    .description =
+        "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the library that connects "
+        "them, and how fast they exchange data: the first check of a new cluster. Rank 0 prints. With --group "
+        "local:LIST the ranks are threads of this process, one for each device.",
     .options = group_rows,
     .option_count = sizeof group_rows / sizeof *group_rows,
     .examples = group_lines,

@@ -277,12 +277,13 @@ static const option train_rows[] = {
     {.group = "Machine",
      .name = "group",
      OPTION_TEXT_AT(train_options, group),
-     .argument = "auto|mpi|nccl|none",
+     .argument = "auto|mpi|nccl|none|local:LIST",
      .help =
          "Which processes train together, each on some of the --pieces of a mini-batch (8 unless given). " GROUP_HELP
-         ". Rank 0 prints and saves. The number of processes does not change the result",
+         "; local:cuda:0,cuda:1: a thread of this process for each device. Rank 0 prints and saves. The number of "
+         "ranks does not change the result",
      .initial = "auto",
-     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none")},
+     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none", "local:")},
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(train_options, machine),

@@ -170,10 +170,18 @@ static bool read_standing(const trainer *t, standing *out)
     return whole;
 }
 
+/* A checkpoint has set the random state of the process. Ranks that are threads load the same one. */
+static haul_status take_random_state(void)
+{
+    haul_generator *own = haul_current_generator();
+    return own ? haul_generator_state_set(own, haul_random_state_get()) : HAUL_OK;
+}
+
 static bool restore(trainer *t, standing *s)
 {
     if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
-                             .schedules = &t->schedule, .schedule_count = t->schedule != NULL)) {
+                             .schedules = &t->schedule, .schedule_count = t->schedule != NULL) ||
+        take_random_state()) {
         complain_error();
         return false;
     }

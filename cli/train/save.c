@@ -38,6 +38,14 @@ static cJSON *standing_json(trainer *t, const double numbers[2])
     return standing_to_json(&s);
 }
 
+/* Checkpoints have the random state of the process. */
+static void share_random_state(void)
+{
+    const haul_generator *own = haul_current_generator();
+    if (own)
+        haul_random_state_set(haul_generator_state_get(own));
+}
+
 static bool write_files(trainer *t, const char *const texts[4], bool weights)
 {
     haul_text_pair extra[] = {{RUN_OPTIONS_KEY, texts[0]},
@@ -49,6 +57,7 @@ static bool write_files(trainer *t, const char *const texts[4], bool weights)
         run_complain(&t->run);
         return false;
     }
+    share_random_state();
     if (haul_save_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
                              .schedules = &t->schedule, .schedule_count = t->schedule != NULL, .extra = extra,
                              .extra_count = sizeof extra / sizeof *extra)) {

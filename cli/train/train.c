@@ -11,6 +11,7 @@
 #include "cli/train/init.h"
 #include "cli/train/pieces/pieces.h"
 #include "cli/train/pieces/ranks.h"
+#include "cli/train/pieces/threads.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/trainer.h"
 
@@ -222,8 +223,10 @@ static int begin(option_values *values, const trainer *t, cJSON **stored)
 
 static int run_training(trainer *t)
 {
-    interrupt_catch();
-    haul_sync_report(t->options->sync_report);
+    if (!t->ranks.guest) {
+        interrupt_catch();
+        haul_sync_report(t->options->sync_report);
+    }
     int code = trainer_open(t);
     if (code < 0)
         code = trainer_run(t);
@@ -231,7 +234,8 @@ static int run_training(trainer *t)
         code = trainer_tell_memory(t, true);
     /* The failure was complained of, for example a full disk. */
     bool saved = code == EXIT_FAILED || (trainer_save_account(t) && report_is_kept(&t->report));
-    haul_sync_report(false);
+    if (!t->ranks.guest)
+        haul_sync_report(false);
     return saved || code != EXIT_OK ? code : EXIT_FAILED;
 }
 
@@ -266,8 +270,13 @@ int train_main(int argc, char **argv)
     int           code = options_parse(&values, &train_command, &o, argc, argv);
     if (code < 0)
         code = check(&o);
+    const bool threads = threads_named(o.group) && !o.estimate;
+    if (code < 0 && threads && !threads_suit(&values, &o))
+        code = EXIT_USAGE;
     if (code >= 0)
         return code;
+    if (threads)
+        return threads_train(&values, &o, train);
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return complain_error();

@@ -21,7 +21,7 @@ typedef struct train_options {
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
     const char *devices;      /* to choose among; NULL: --device */
-    const char *group;        /* which processes train together: "auto", "mpi", "nccl", "none" */
+    const char *group;        /* which processes train together: "auto", "mpi", "nccl", "none" or "local:..." */
     const char *machine;      /* whose times count for `devices`; NULL: this computer's */
     int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;

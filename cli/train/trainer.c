@@ -125,11 +125,22 @@ static haul_status set_precision(trainer *t)
     return haul_set_matmul_precision(strcmp(precision, "tf32") ? HAUL_PRECISION_HIGHEST : HAUL_PRECISION_HIGH);
 }
 
+/* A rank that is a thread draws from a generator of its own. */
+static haul_status seed_draws(uint64_t seed)
+{
+    haul_generator *own = haul_current_generator();
+    if (own)
+        return haul_generator_state_set(own, (haul_random_state){.seed = seed});
+    haul_manual_seed(seed);
+    return HAUL_OK;
+}
+
 haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
     t->loader = pieces_loader(t);
-    haul_manual_seed((uint64_t)o->seed);
+    if (seed_draws((uint64_t)o->seed))
+        return haul_error_status();
     t->net = network_new(o->model, &o->sizes, &t->data.spec);
     if (t->net && place_modules(&t->places, t->net, t->device))
         return haul_error_status();
@@ -341,7 +352,7 @@ int trainer_open(trainer *t)
     t->stop.patience = t->options->patience;
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
-    if (ranks_compare(t))
+    if (ranks_end_turn(t) || ranks_compare(t))
         return complain_error();
     if (!can_be_kept(t) || !open_places(t))
         return EXIT_FAILED;
@@ -378,7 +389,8 @@ void trainer_close(trainer *t)
 
 static int end_diverged(trainer *t)
 {
-    report_tell_diverged(&t->report, &t->divergence);
+    if (!t->ranks.silent)
+        report_tell_diverged(&t->report, &t->divergence);
     return EXIT_DIVERGED;
 }
 

@@ -59,11 +59,14 @@ typedef struct ranks_agreement {
     bool stops, saves, unheard;
 } ranks_agreement;
 
-/* The processes that train together. */
+/* The processes or threads that train together. */
 typedef struct training_ranks {
     haul_group     *group; /* NULL: this process alone */
     int             count;
-    bool            silent; /* a rank other than 0: it prints and writes nothing */
+    bool            silent;   /* a rank other than 0: it prints and writes nothing */
+    bool            threads;  /* the ranks are threads of this process */
+    bool            has_turn; /* of ranks that are threads: this one opens the data, the others wait */
+    bool            guest;    /* a rank other than 0 in the process of rank 0, which keeps what a process has once */
     ranks_agreement agreed;
     int64_t         state_bytes; /* of the optimizer on this rank, with --shard; 0: not known yet */
 } training_ranks;

@@ -1,6 +1,7 @@
 # haul train on several ranks: the same bits for 1 to 4 of them, with Open MPI and with MPICH.
 # ctest: labels=mpi
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+. "$HAUL_SOURCE/tests/support/run/same.sh" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600
 export OMPI_MCA_btl=self,vader OMPI_MCA_plm=isolated UCX_TLS=self,sm,tcp
 launchers=()
@@ -19,29 +20,6 @@ ranks() {
     timeout 600 $launcher -n "$n" "$HAUL" "$@" >out 2>err </dev/null
     local status=$?
     [ "$wanted" = "$status" ] || { cat out err; check "$launcher -n $n haul $*: status $status instead of $wanted" false; }
-}
-
-same() {
-    check "$2: weights" cmp "$1/weights.safetensors" "$2/weights.safetensors"
-    check "$2: checkpoint" "$HAUL_PYTHON" - "$1" "$2" <<'END'
-import json, struct, sys
-def read(folder):
-    data = open(folder + "/checkpoint", "rb").read()
-    n = struct.unpack("<Q", data[:8])[0]
-    head = json.loads(data[8:8 + n])
-    extra = head.pop("__metadata__")
-    progress = json.loads(extra["haul.progress"]) if "haul.progress" in extra else {}
-    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}, progress
-(a, p), (b, q) = map(read, sys.argv[1:])
-assert a.keys() == b.keys()
-assert not [k for k in a if a[k] != b[k]], [k for k in a if a[k] != b[k]]
-assert {k: p[k] for k in p if k not in ("elapsed", "log_bytes", "epoch_start")} == \
-    {k: q[k] for k in q if k not in ("elapsed", "log_bytes", "epoch_start")}
-END
-    for event in "epoch train_loss" "epoch train_accuracy" "epoch test_loss" "epoch test_accuracy"; do
-        # shellcheck disable=SC2086 # words
-        check "$2: $event" test "$(value "$1/log.jsonl" $event)" = "$(value "$2/log.jsonl" $event)"
-    done
 }
 
 # 150 pictures: the last mini-batch has 22, in pieces of 8 that are 8 8 6 0 0 0 0 0.

@@ -97,6 +97,8 @@ static void publish(trainer *t, const progress_state *s)
         p->last_loss = s->loss;
     if (isfinite(s->accuracy))
         p->last_accuracy = s->accuracy;
+    if (t->ranks.guest)
+        return;
     haul_publish_progress(.steps = steps, .examples = examples_seen(t), .epoch = s->epoch, .epochs = s->epochs,
                           .seconds_left = seconds_left(t, s, steps), .loss = published(p->last_loss),
                           .accuracy = published(p->last_accuracy));
@@ -106,6 +108,8 @@ static void publish(trainer *t, const progress_state *s)
 static void begin_publishing(const trainer *t)
 {
     char name[96];
+    if (t->ranks.guest)
+        return;
     snprintf(name, sizeof name, "%s on %s", t->options->model, t->options->data);
     if (haul_publish_begin(.name = t->run.path ? t->options->run : name))
         haul_error_clear();
@@ -155,7 +159,8 @@ haul_status pace_begin(trainer *t)
 
 void pace_end(trainer *t)
 {
-    haul_publish_end();
+    if (!t->ranks.guest)
+        haul_publish_end();
     haul_events_unsubscribe(t->pace.subscription);
     t->pace.subscription = 0;
 }

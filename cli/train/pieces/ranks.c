@@ -7,6 +7,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/train/pieces/threads.h"
 #include "group/group.h"
 #include "group/launcher.h"
 #include "memory/spill/elsewhere.h"
@@ -31,6 +32,29 @@ static const char *group_name(const train_options *o)
     return divided && !strcmp(o->group, "auto") ? "mpi" : o->group;
 }
 
+/* A turn ends with a barrier. */
+static haul_status await_turn(trainer *t)
+{
+    haul_status status = HAUL_OK;
+    for (int before = haul_group_rank(t->ranks.group); before > 0 && !status; before--)
+        status = haul_group_barrier(t->ranks.group);
+    t->ranks.has_turn = !status;
+    return status;
+}
+
+haul_status ranks_end_turn(trainer *t)
+{
+    haul_status status = HAUL_OK;
+    if (!t->ranks.has_turn)
+        return HAUL_OK;
+    t->ranks.has_turn = false;
+    for (int r = haul_group_rank(t->ranks.group); r < t->ranks.count && !status; r++)
+        status = haul_group_barrier(t->ranks.group);
+    if (!t->ranks.silent)
+        complain_as_rank(0, haul_device_name(haul_current_device()));
+    return status;
+}
+
 int ranks_open(trainer *t)
 {
     train_options *o = t->options;
@@ -43,19 +67,23 @@ int ranks_open(trainer *t)
         return complain_error();
     t->ranks.count = haul_group_size(t->ranks.group);
     t->ranks.silent = haul_group_rank(t->ranks.group) > 0;
-    if (t->ranks.count > 1)
+    t->ranks.threads = threads_named(o->group);
+    t->ranks.guest = t->ranks.threads && t->ranks.silent;
+    if (t->ranks.count > 1 && !t->ranks.threads)
         terminal_forwards();
     if (t->ranks.silent) {
         o->quiet = true;
         o->json = o->tensorboard = o->sync_report = false;
         o->profile = 0;
     }
-    return -1;
+    return t->ranks.threads && await_turn(t) ? complain_error() : -1;
 }
 
 bool ranks_suit(trainer *t)
 {
     train_options *o = t->options;
+    if (t->ranks.threads && !threads_suit_devices(o))
+        return false;
     if (t->ranks.count <= 1)
         return true;
     if (!o->pieces && o->resume && t->ranks.silent)
@@ -312,8 +340,13 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
 
 /* ---- the end ---- */
 
-void ranks_close(const trainer *t, int code)
+void ranks_close(trainer *t, int code)
 {
+    if (t->ranks.threads) {
+        if (code == EXIT_OK) /* there was nothing to train */
+            ranks_end_turn(t);
+        return;
+    }
     if (t->ranks.count <= 1 || (code != EXIT_FAILED && code != EXIT_USAGE))
         return;
     if (!haul_error_status())

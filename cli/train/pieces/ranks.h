@@ -6,8 +6,13 @@
 #include "cli/model/network.h"
 #include "cli/train/trainer.h"
 
-/* Find the group of --group. Ranks other than 0 print nothing from here on. -1, or an exit code after a complaint. */
+/* Find the group of --group. Ranks other than 0 print nothing from here on. -1, or an exit code after a complaint.
+ *
+ * Ranks that are threads then take turns, from rank 0 on: options and data are read by one after the other. */
 int ranks_open(trainer *t);
+
+/* The turn of this rank is over. Returns when all have had theirs. */
+haul_status ranks_end_turn(trainer *t);
 
 /* With several ranks a training has pieces. False after a complaint, if there are too few for the ranks, or if a run
  * that is resumed has none. */
@@ -52,7 +57,8 @@ haul_status ranks_all(const trainer *t, bool *holds);
 /* Bytes that this rank has sent to others. */
 int64_t ranks_bytes(const trainer *t);
 
-/* A rank that ends with this exit code ends the others, too, if they do not end by themselves. */
-void ranks_close(const trainer *t, int code);
+/* A rank that ends with this exit code ends the others, too, if they do not end by themselves. Threads end by what
+ * their functions return. */
+void ranks_close(trainer *t, int code);
 
 #endif

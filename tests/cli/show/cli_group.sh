@@ -20,6 +20,22 @@ complains "HAUL_MPI"
 run 2 group --group all
 complains "mpi"
 
+run 0 group --group local:cpu,cpu
+check "two threads" grep -qx "ranks      2 on 1 host" out
+check "their devices" grep -q "^rank 1     cpu: a thread of process [0-9]* on host " out
+check "no library for threads" grep -qx "library    none: the ranks are threads" out
+check "a sum" grep -q "^sum  .* for 16 MiB of f32; each rank sends " out
+run 0 group --group local:cpu,sim:h200:0 --json
+check "JSON of threads" python3 -c '
+import json
+found = json.load(open("out"))
+assert found["kind"] == "local" and found["size"] == 2 and found["latency_seconds"] > 0, found
+assert [r["device"] for r in found["ranks"]] == ["cpu", "sim:h200:0"], found'
+run 2 group --group local:cpu,cpu --device cpu
+complains "--group local:cpu,cpu names the device of each rank; leave --device out"
+run 1 group --group local:cpu,nosuch
+complains "no device \"nosuch\""
+
 run 1 bench group
 complains "one process has no ranks to exchange data with; start several: mpirun -n 4 haul bench group"
 run 1 bench group --device cpu
