@@ -201,7 +201,8 @@ static void tell_spill(trainer *t, int64_t limit)
  * its mini-batches. */
 static void tell_plan(const trainer *t, int64_t bound)
 {
-    static const char *const without[] = {"device", "devices", "place", "plan", "group", "memory-limit", "estimate", NULL};
+    static const char *const without[] = {"device", "devices",      "place",    "plan",
+                                          "group",  "memory-limit", "estimate", NULL};
     const train_options     *o = t->options;
     const bool               named = option_given(t->values, "model") || o->resume;
     char                     limit[64], *given;
