@@ -16,6 +16,14 @@ static const option bench_rows[] = {
      .help = "Measure this device instead of all: cpu, gpu, opencl:0 ...; haul devices lists them",
      .complete = COMPLETE_DEVICE},
     {.group = "Options",
+     .name = "group",
+     OPTION_TEXT_AT(bench_options, group),
+     .argument = "NAME",
+     .initial = "auto",
+     .choices = OPTION_CHOICES("auto", "mpi", "none", "local:"),
+     .help = "Which ranks group measures: auto and mpi: those that the launcher has started; local:cuda:0,cuda:1: a "
+             "thread of this process for each device"},
+    {.group = "Options",
      .name = "seconds",
      OPTION_NUMBER_AT(bench_options, seconds),
      .argument = "N",
@@ -70,7 +78,9 @@ static int bench_main(int argc, char **argv)
         return code;
     if (!strcmp(o.what, "group"))
         return o.device ? complain("--device belongs to transfer and compute; ranks exchange host memory")
-                        : bench_group(o.seconds, o.json);
+                        : bench_group(&o);
+    if (option_given(&values, "group"))
+        return complain("--group is for haul bench group");
     measurement *measure = !strcmp(o.what, "transfer") ? bench_transfer : bench_compute;
     cJSON       *object = o.json ? cJSON_CreateObject() : NULL, *devices = NULL;
     if (o.json) {
@@ -95,6 +105,7 @@ static const help_example bench_lines[] = {
     {"haul bench transfer", "From which size on do copies to a device run at full speed?"},
     {"haul bench compute --device opencl:0", "From which size on does it beat the CPU, with the copies included?"},
     {"mpirun -n 4 haul bench group", "How fast are sums over four processes?"},
+    {"haul bench group --group local:cpu,cpu", "And over two threads of a process?"},
     {"haul bench transfer --json --seconds 2", NULL},
     {NULL, NULL}};
 
@@ -107,9 +118,9 @@ const command bench_command = {
         "other device, from ordinary and pinned memory, waited for and asynchronous, up, down and both at once, "
         "compared with memcpy. compute: matrix products, convolutions, pointwise operations and sums by size and "
         "dtype, and the size at which a device overtakes the CPU, transfers included. group: collectives of the "
-        "ranks that a launcher has started, by size, and the MPI library's own all-reduce; rank 0 prints. Each figure "
-        "is the median "
-        "of several rounds. Each round measures all variants in turn.",
+        "ranks that a launcher has started, or of threads of this process, by size, and the MPI library's own "
+        "all-reduce; rank 0 prints. Each figure is the median of several rounds. Each round measures all variants in "
+        "turn.",
     .options = bench_rows,
     .option_count = sizeof bench_rows / sizeof *bench_rows,
     .operand = {.name = "WHAT",

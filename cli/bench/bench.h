@@ -8,7 +8,7 @@
 #include "cli/shared/json.h"
 
 typedef struct bench_options {
-    const char *what, *device;
+    const char *what, *device, *group;
     double      seconds; /* for each device */
     bool        json;
 } bench_options;
@@ -57,7 +57,7 @@ void bench_progress(const char *device, const char *what);
 bool bench_transfer(haul_device *device, double seconds, cJSON *json);
 bool bench_compute(haul_device *device, double seconds, cJSON *json);
 
-/* Measures and prints the group of the launcher. Returns an exit status. */
-int bench_group(double seconds, bool json);
+/* Measures and prints the group. Returns an exit status. */
+int bench_group(bench_options *o);
 
 #endif

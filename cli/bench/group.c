@@ -1,5 +1,4 @@
-/* haul bench group: how long collectives of the launcher's ranks take, by size, and the MPI library's own all-reduce.
- */
+/* haul bench group: how long collectives of the ranks take, by size, and the MPI library's own all-reduce. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "base/system/clock.h"
 #include "cli/bench/bench.h"
 #include "cli/shared/cli.h"
+#include "cli/shared/local_ranks.h"
 #include "cli/shared/terminal.h"
 #include "group/group.h"
 
@@ -39,6 +39,12 @@ typedef struct group_bench {
 static double seconds_now(void)
 {
     return (double)haul__system_ns() * 1e-9;
+}
+
+/* Threads have no library. */
+static bool has(const group_bench *b, int kind)
+{
+    return kind != LIBRARY_SUM || *b->properties.library;
 }
 
 /* ---- collectives ---- */
@@ -91,16 +97,18 @@ static haul_status agree(group_bench *b, int64_t *number)
 static haul_status measure_size(group_bench *b, group_size *s, double until)
 {
     int64_t     repeats[COLLECTIVES], more = 1;
-    double      seconds;
+    double      seconds = 0;
     haul_status status = HAUL_OK;
     for (int k = 0; k < COLLECTIVES && !status; k++) {
-        status = repeat(b, s, (collective)k, 1, &seconds);
+        status = has(b, k) ? repeat(b, s, (collective)k, 1, &seconds) : HAUL_OK;
         repeats[k] = bench_repeats(seconds, 2e-3, 64);
         if (!status)
             status = agree(b, &repeats[k]);
     }
     while (more && !status) {
         for (int k = 0; k < COLLECTIVES && !status; k++) {
+            if (!has(b, k))
+                continue;
             status = repeat(b, s, (collective)k, repeats[k], &seconds);
             bench_sample(&s->samples[k], seconds);
         }
@@ -146,18 +154,21 @@ static void print_text(const group_bench *b)
 {
     enum { WIDTH = 13 };
     char text[32];
-    printf("%d ranks, %s\n", b->properties.size, b->properties.version);
+    printf("%d ranks, %s\n", b->properties.size, *b->properties.library ? b->properties.version : "threads");
     printf("barrier %s\n\n%8s", bench_time(text, bench_spread_of(&b->barriers).median), "size");
     for (int k = 0; k < COLLECTIVES; k++)
-        printf("%*s", WIDTH, headings[k]);
+        if (has(b, k))
+            printf("%*s", WIDTH, headings[k]);
     printf("\n");
     for (int i = 0; i < SIZES && b->sizes[i].rounds; i++) {
         printf("%8s", bench_size(text, b->sizes[i].bytes));
         for (int k = 0; k < COLLECTIVES; k++)
-            printf("%*s", WIDTH, bench_time(text, bench_spread_of(&b->sizes[i].samples[k]).median));
+            if (has(b, k))
+                printf("%*s", WIDTH, bench_time(text, bench_spread_of(&b->sizes[i].samples[k]).median));
         printf("\n");
     }
-    printf("\nsum: of Haul, bit-identical for any number of ranks. library: MPI_Iallreduce.\n");
+    printf("\nsum: of Haul, bit-identical for any number of ranks.%s\n",
+           has(b, LIBRARY_SUM) ? " library: MPI_Iallreduce." : "");
 }
 
 static int print_json(const group_bench *b, double seconds)
@@ -177,6 +188,8 @@ static int print_json(const group_bench *b, double seconds)
         json_number(one, "bytes", (double)s->bytes);
         json_number(one, "rounds", s->rounds);
         for (int k = 0; k < COLLECTIVES; k++) {
+            if (!has(b, k))
+                continue;
             const bench_spread spread = bench_spread_of(&s->samples[k]);
             bench_json_add(one, json_names[k], bench_json_spread(&spread, (double)s->bytes, "bytes_per_second"));
         }
@@ -209,22 +222,29 @@ static int run(group_bench *b, double seconds, bool json)
     return EXIT_OK;
 }
 
-int bench_group(double seconds, bool json)
+static int bench_rank(haul_group *group, void *context)
 {
-    group_bench *b = calloc(1, sizeof *b);
+    const bench_options *o = context;
+    group_bench         *b = calloc(1, sizeof *b);
+    int                  code;
     if (!b)
         return complain("memory is exhausted");
-    b->group = haul_group_get("auto");
-    int code;
+    b->group = group;
     if (!b->group || haul_group_describe(b->group, &b->properties))
         code = complain_error();
     else if (b->properties.size == 1)
         code = complain("one process has no ranks to exchange data with; start several: mpirun -n 4 haul bench group");
     else
-        code = run(b, seconds, json);
+        code = run(b, o->seconds, o->json);
     free(b->one);
     free(b->other);
     free(b->portions);
     free(b);
     return code;
+}
+
+int bench_group(bench_options *o)
+{
+    return local_ranks_named(o->group) ? local_ranks_run(o->group, bench_rank, o)
+                                       : bench_rank(haul_group_get(o->group), o);
 }

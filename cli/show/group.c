@@ -8,6 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/shared/local_ranks.h"
 #include "cli/shared/terminal.h"
 #include "group/group.h"
 #include "group/work.h"
@@ -188,31 +189,18 @@ static int show(haul_group *g, bool json)
     return EXIT_OK;
 }
 
-typedef struct shown_rank {
-    bool json;
-    int  code; /* of rank 0 */
-} shown_rank;
-
-static haul_status show_rank(haul_group *g, void *context)
+static int show_rank(haul_group *g, void *context)
 {
-    shown_rank *shown = context;
-    complain_as_rank(haul_group_rank(g), haul_device_name(haul_current_device()));
-    const int code = show(g, shown->json);
-    if (haul_group_rank(g) == 0)
-        shown->code = code;
-    return haul_error_status();
+    const group_options *o = context;
+    return show(g, o->json);
 }
 
-static int show_threads(const group_options *o)
+static int show_threads(group_options *o)
 {
-    shown_rank shown = {.json = o->json};
-    if (o->device) {
-        complain("--group %s names the device of each rank; leave --device out", o->group);
-        return EXIT_USAGE;
-    }
-    if (!haul_group_run(o->group, show_rank, &shown))
-        return shown.code;
-    return complain_heard() < 0 ? complain_error() : EXIT_FAILED;
+    if (!o->device)
+        return local_ranks_run(o->group, show_rank, o);
+    complain("--group %s names the device of each rank; leave --device out", o->group);
+    return EXIT_USAGE;
 }
 
 static int group_main(int argc, char **argv)
@@ -222,7 +210,7 @@ static int group_main(int argc, char **argv)
     const int     code = options_parse(&values, &group_command, &o, argc, argv);
     if (code >= 0)
         return code;
-    if (!strncmp(o.group, "local:", strlen("local:")))
+    if (local_ranks_named(o.group))
         return show_threads(&o);
     if (o.device && !device_use(o.device))
         return EXIT_FAILED;

@@ -8,6 +8,7 @@
 #include "cli/options/config.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
+#include "cli/shared/local_ranks.h"
 #include "cli/train/init.h"
 #include "cli/train/pieces/pieces.h"
 #include "cli/train/pieces/ranks.h"
@@ -270,7 +271,7 @@ int train_main(int argc, char **argv)
     int           code = options_parse(&values, &train_command, &o, argc, argv);
     if (code < 0)
         code = check(&o);
-    const bool threads = threads_named(o.group) && !o.estimate;
+    const bool threads = local_ranks_named(o.group) && !o.estimate;
     if (code < 0 && threads && !threads_suit(&values, &o))
         code = EXIT_USAGE;
     if (code >= 0)

@@ -6,6 +6,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/shared/local_ranks.h"
 #include "cli/shared/terminal.h"
 #include "cli/train/pieces/threads.h"
 #include "group/group.h"
@@ -67,7 +68,7 @@ int ranks_open(trainer *t)
         return complain_error();
     t->ranks.count = haul_group_size(t->ranks.group);
     t->ranks.silent = haul_group_rank(t->ranks.group) > 0;
-    t->ranks.threads = threads_named(o->group);
+    t->ranks.threads = local_ranks_named(o->group);
     t->ranks.guest = t->ranks.threads && t->ranks.silent;
     if (t->ranks.count > 1 && !t->ranks.threads)
         terminal_forwards();

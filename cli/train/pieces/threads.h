@@ -8,9 +8,6 @@
 #include "cli/options/options.h"
 #include "cli/train/train_options.h"
 
-/* True if the group's ranks are threads. */
-bool threads_named(const char *group);
-
 /* True if the options go with ranks that are threads. Otherwise complains. */
 bool threads_suit(const option_values *values, const train_options *o);
 

@@ -41,6 +41,15 @@ complains "one process has no ranks to exchange data with; start several: mpirun
 run 1 bench group --device cpu
 complains "--device belongs to transfer and compute"
 
+run 0 bench group --group local:cpu,cpu --seconds 0.1 --json
+check "sums of threads, and no library" python3 -c '
+import json
+found = json.load(open("out"))
+assert found["ranks"] == 2 and found["library"] == "" and found["barrier"]["seconds"] > 0, found
+assert found["sizes"][0]["sum"]["seconds"] > 0 and "library_all_reduce" not in found["sizes"][0], found'
+run 1 bench transfer --group local:cpu,cpu
+complains "--group is for haul bench group"
+
 HAUL_GROUP_LIMIT=soon run 1 group
 complains "HAUL_GROUP_LIMIT is 'soon'; seconds above 0"
 
