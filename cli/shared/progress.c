@@ -21,7 +21,12 @@ void progress_init(progress_bar *p, bool wanted)
 
 bool progress_due(const progress_bar *p)
 {
-    return p->on && (!p->shown || clock_seconds() - p->drawn_at >= 0.1);
+    if (!p->on)
+        return false;
+    pthread_mutex_lock(&screen);
+    const bool shown = p->shown;
+    pthread_mutex_unlock(&screen);
+    return !shown || clock_seconds() - p->drawn_at >= 0.1;
 }
 
 void progress_hold(void)
