@@ -219,6 +219,7 @@ static bool tell_start(trainer *t)
                                .accumulate = o->accumulate,
                                .pieces = o->pieces,
                                .ranks = t->ranks.count,
+                               .rank_devices = t->ranks.threads ? strchr(o->group, ':') + 1 : NULL,
                                .choice = &t->choice,
                                .steps = standing_epoch_updates(&limits),
                                .seed = o->seed,

@@ -15,7 +15,7 @@ check "the ranks in the log" test "$(value three/log.jsonl done ranks)" = 3
 check "bytes in the log" test "$(value three/log.jsonl done group_bytes)" -gt 100000
 check "a peak for each rank" test "$(value three/log.jsonl done rank_peak_bytes | tr -cd , | wc -c)" = 2
 check "pieces are followed" test "$(value three/log.jsonl done followed)" = 7
-check "the ranks at the beginning" grep -q "in 8 pieces on 3 ranks, adamw" out
+check "the ranks at the beginning" grep -qF "in 8 pieces on 3 ranks (cpu,cpu,cpu), adamw" out
 check "one rank prints" test "$(grep -c 'Done' out)" -eq 1
 check "and logs" test "$(grep -c '"event":"epoch"' three/log.jsonl)" -eq 2
 check "nothing else is printed" test ! -s err

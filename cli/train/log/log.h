@@ -59,7 +59,8 @@ typedef struct report_start {
     const char *place;  /* modules that are on devices of their own; "": none */
     const char *chosen; /* what --device auto chose, and why; "": nothing */
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, pieces, seed;
-    int         ranks;                  /* processes that train together */
+    int         ranks;                  /* that train together */
+    const char *rank_devices;           /* of ranks that are threads, "cpu,opencl:0"; else NULL */
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */
     double                    lr, weight_decay;
@@ -131,7 +132,7 @@ typedef struct report_done {
     int64_t       followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
     bool          in_pieces;                   /* these two count the pieces of rank 0 */
     const char   *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
-    int           ranks;                       /* processes that trained together */
+    int           ranks;                       /* that trained together */
     int64_t       group_bytes;                 /* that rank 0 sent to the others */
     const double *state_bytes;                 /* of the optimizer's state on each rank, with --shard; else NULL */
     const double *rank_peak_bytes;             /* the peak of each rank's memory; NULL: not known */
