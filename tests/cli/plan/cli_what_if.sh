@@ -128,7 +128,6 @@ run 2 what-if --machine h200
 complains "which step?"
 run 2 what-if --machine h200 --model simplecnn --run here
 complains "--model and --run were given"
-finish
 
 # ---- many ranks ----
 run 0 what-if --machine h200 --model simplecnn --batch 1024 --ranks 1,8,1024 --per-host 8 --network 400gbit,5us
@@ -166,3 +165,4 @@ run 2 what-if --ranks 1,2 -- --model dense --data blobs:64 --pieces 16
 complains "--pieces is an option of haul what-if, too; give it before --"
 run 0 what-if --ranks 1,2 --json -- --model char_gpt --data sentences:64 --batch 8 --layers 1
 check "options of haul train" grep -q '"batch": *8' out
+finish
