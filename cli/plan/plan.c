@@ -3,6 +3,7 @@
 #include "cli/options/options.h"
 #include "cli/plan/allow.h"
 #include "cli/plan/check.h"
+#include "cli/plan/cluster.h"
 #include "cli/plan/request.h"
 #include "cli/plan/show.h"
 #include "cli/shared/cli.h"
@@ -16,6 +17,8 @@ typedef struct plan_options {
     request_texts texts;
     const char   *allow;   /* NULL: none */
     unsigned      allowed; /* by `allow` */
+
+    cluster_options cluster;
 } plan_options;
 
 typedef struct planning {
@@ -23,11 +26,31 @@ typedef struct planning {
     study_request       request;
     haul__json         *certificate; /* that is compared; NULL: none */
     haul__verdict       verdict;
+    cluster             cluster;
 } planning;
 
 static bool has_step(const plan_options *o)
 {
     return o->step.model || o->step.run || o->step.train.count;
+}
+
+/* Options that --ranks excludes, or that need it. True after a complaint. */
+static bool ranks_are_wrong(const plan_options *o, const option_values *values)
+{
+    static const char *const        without[] = {"devices", "place", "stages",      "allow",
+                                                 "measure", "svg",   "certificate", "verify"},
+                             *const with[] = {"per-host", "network", "bucket", "group", "only"};
+    for (size_t i = 0; o->cluster.ranks && i < sizeof without / sizeof *without; i++)
+        if (option_given(values, without[i])) {
+            complain("--ranks plans equal devices; leave --%s out", without[i]);
+            return true;
+        }
+    for (size_t i = 0; !o->cluster.ranks && i < sizeof with / sizeof *with; i++)
+        if (option_given(values, with[i])) {
+            complain("--%s needs --ranks N", with[i]);
+            return true;
+        }
+    return false;
 }
 
 static int check(const plan_options *o)
@@ -92,6 +115,8 @@ static bool show(const planning *p, study *s, const one_training *t, const char 
 static int plan(const one_training *t, void *context)
 {
     planning *p = context;
+    if (p->options->cluster.ranks)
+        return cluster_show(&p->cluster, t, p->options->json);
     if (p->options->allow)
         return allow_show(t, &p->request, p->options->allowed, p->options->json);
     char       title[300];
@@ -114,6 +139,8 @@ static int run(planning *p)
             return output_works() ? EXIT_OK : EXIT_FAILED;
         }
     }
+    if (o->cluster.ranks)
+        return cluster_read(&p->cluster) ? one_step_open(&o->step, "plan", plan, p) : EXIT_USAGE;
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
     if (o->allow && p->request.plan.device_count > 2) {
@@ -175,6 +202,46 @@ static const option plan_rows[] = {
      .argument = "LIST",
      .help = "Instead of placing operations, find the fastest way to train within --memory-limit on the device, with "
              "any of these: split, recompute, spill, accumulate, bf16, offload (the optimizer's state)"},
+    {.group = "Ranks",
+     .name = "ranks",
+     OPTION_INTEGER_AT(plan_options, cluster.ranks),
+     .argument = "N",
+     .help = "Instead of placing operations, divide the training among up to N devices like the machine's first GPU: "
+             "replicas, stages, shards and micro-batches. Up to 1024; nothing runs on them",
+     .initial = "0",
+     .high = HAUL__CLUSTER_DEVICES},
+    {.group = "Ranks",
+     .name = "per-host",
+     OPTION_INTEGER_AT(plan_options, cluster.per_host),
+     .argument = "N",
+     .help = "Devices of each host",
+     .initial = "8",
+     .low = 1,
+     .high = HAUL__CLUSTER_DEVICES},
+    {.group = "Ranks",
+     .name = "network",
+     OPTION_TEXT_AT(plan_options, cluster.network),
+     .argument = "RATE[,LATENCY]",
+     .help = "The interface of a host, in each direction, for example 400gbit,5us or 800mbit,1ms",
+     .initial = "100gbit,10us"},
+    {.group = "Ranks",
+     .name = "bucket",
+     OPTION_TEXT_AT(plan_options, cluster.bucket),
+     .argument = "SIZE",
+     .help = "Gradients that are exchanged together, for example 64M; as in haul train, 4Mi, unless given"},
+    {.group = "Ranks",
+     .name = "group",
+     OPTION_TEXT_AT(plan_options, cluster.group),
+     .argument = "KIND",
+     .help = "nccl: gradients leave the memory of GPUs directly; mpi: through host memory; auto: nccl if the machine "
+             "has a link between two GPUs",
+     .initial = "auto",
+     .choices = OPTION_CHOICES("auto", "mpi", "nccl")},
+    {.group = "Ranks",
+     .name = "only",
+     OPTION_TEXT_AT(plan_options, cluster.only),
+     .argument = "LIST",
+     .help = "Only plans with these numbers, for example stages=2,micro-batches=4,shard=0,replicas=8"},
     {.group = "Output",
      .name = "measure",
      OPTION_FLAG_AT(plan_options, measure),
@@ -205,11 +272,13 @@ static const option plan_rows[] = {
 static int plan_main(int argc, char **argv)
 {
     plan_options  o = {.step.device = "cpu"};
-    planning      p = {.options = &o};
+    planning      p = {.options = &o, .cluster.options = &o.cluster};
     option_values values;
     int           code = options_parse(&values, &plan_command, &o, argc, argv);
     if (code < 0)
-        code = check(&o);
+        code = ranks_are_wrong(&o, &values) ? EXIT_USAGE : check(&o);
+    o.cluster.machine = o.texts.machine;
+    o.cluster.limit = o.texts.limits;
     o.step.batch_given = option_given(&values, "batch");
     o.step.finds_batch = o.allow != NULL;
     if (code < 0 && o.allow && !allow_parse(o.allow, &o.allowed))
@@ -217,6 +286,7 @@ static int plan_main(int argc, char **argv)
     if (code < 0)
         code = run(&p);
     request_free(&p.request);
+    cluster_free(&p.cluster);
     haul__json_free(p.certificate);
     return code;
 }
@@ -225,6 +295,7 @@ static const help_example plan_lines[] = {{"haul plan --model simplecnn --batch 
                                           {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
                                           {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
                                           {"haul plan --model resnet18 --devices cpu,cuda:0,cuda:1 --stages", NULL},
+                                          {"haul plan --model resnet50 --batch 8192 --machine h200 --ranks 64", NULL},
                                           {"haul plan --verify plan.json --run runs/first", NULL},
                                           {"haul plan --allow spill --memory-limit 2G -- --batch 512", NULL},
                                           {NULL, NULL}};

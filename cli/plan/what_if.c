@@ -14,7 +14,7 @@
 #include "cli/shared/terminal.h"
 #include "cli/train/one_step.h"
 #include "plan/here.h"
-#include "plan/ranks.h"
+#include "plan/cluster/ranks.h"
 
 typedef struct what_if_options {
     one_step      step;

@@ -1,19 +1,19 @@
 #include "cli/plan/what_if_ranks.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/numbers.h"
+#include "cli/plan/hosts.h"
 #include "cli/plan/prospect.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "parallel/flat.h"
-#include "plan/ranks.h"
+#include "plan/cluster/ranks.h"
 
-enum { PIECES = 8, LATENCY_NS = 10000, LABEL = 18, COLUMN = 10 };
+enum { PIECES = 8, LABEL = 18, COLUMN = 10 };
 
 /* ---- options ---- */
 
@@ -35,46 +35,9 @@ static bool parse_ranks(what_if_ranks *r)
     return true;
 }
 
-/* A number with this unit at its end, times what the unit stands for; below 1: it is none. */
-static double read_with_unit(const char *text, size_t length, const char *unit, double times)
-{
-    const size_t tail = strlen(unit);
-    char         digits[32], *end;
-    if (length <= tail || length - tail >= sizeof digits || strncmp(text + length - tail, unit, tail) != 0 ||
-        strspn(text, "0123456789.") != length - tail)
-        return 0;
-    snprintf(digits, sizeof digits, "%.*s", (int)(length - tail), text);
-    const double number = strtod(digits, &end) * times;
-    return *end || number > 1e15 ? 0 : number;
-}
-
-static double read_rate(const char *text, size_t length)
-{
-    return fmax(read_with_unit(text, length, "gbit", 1e9 / 8), read_with_unit(text, length, "mbit", 1e6 / 8));
-}
-
-static double read_latency(const char *text)
-{
-    const double us = read_with_unit(text, strlen(text), "us", 1e3);
-    return us >= 1 ? us : read_with_unit(text, strlen(text), "ms", 1e6);
-}
-
-static bool parse_network(what_if_ranks *r)
-{
-    const size_t length = strcspn(r->network, ",");
-    const double rate = read_rate(r->network, length);
-    const double latency = r->network[length] ? read_latency(r->network + length + 1) : LATENCY_NS;
-    r->rate = (int64_t)rate;
-    r->latency_ns = (int64_t)latency;
-    if (rate >= 1 && latency >= 1)
-        return true;
-    complain("--network %s: a rate and a latency are expected, for example 100gbit,5us or 800mbit,1ms", r->network);
-    return false;
-}
-
 bool what_if_ranks_parse(what_if_ranks *r)
 {
-    return parse_ranks(r) && parse_network(r);
+    return parse_ranks(r) && hosts_network_parse(r->network, &r->rate, &r->latency_ns);
 }
 
 /* ---- predictions ---- */
@@ -93,15 +56,6 @@ typedef struct table {
     column               columns[MOST_RANK_COLUMNS];
     int64_t              longest_ps; /* of their steps */
 } table;
-
-/* The device that a rank has: of this computer one with memory of its own, or the host; else the first other one. */
-static int device_of(const haul__machine *m)
-{
-    for (int d = 1; d < m->device_count; d++)
-        if (m->described || !m->devices[d].shares_host_memory)
-            return d;
-    return 0;
-}
 
 static haul_status predict(const table *t, const haul_program *program, column *c)
 {
@@ -268,7 +222,7 @@ static bool show_json(const table *t, const train_options *o)
 
 int what_if_ranks_show(const what_if_ranks *r, const one_training *training, const haul__machine *machine, bool json)
 {
-    table     t = {.options = r, .machine = machine, .device = device_of(machine), .batch = training->options->batch};
+    table t = {.options = r, .machine = machine, .device = hosts_device_of(machine), .batch = training->options->batch};
     const int code = fill(&t, training);
     if (code)
         return code;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "plan/ranks.h"
+#include "plan/cluster/ranks.h"
 #include "support/random.h"
 
 #define MB INT64_C(1000000)

@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 COMPONENTS = """
     base core files machine events kernels backends device program memory transfer group observe engine
     ops ops/index ops/normalise ops/loss ops/pool ops/matmul ops/recurrent ops/attention ops/linalg ops/fft ops/conv ops/image
-    record host_access formats fetch autograd nn nn/layers nn/models onnx optim catalog train parallel data data/synthetic data/csv data/image data/loader plan/verify plan/memory plan plan/choose plan/graph plan/place
+    record host_access formats fetch autograd nn nn/layers nn/models onnx optim catalog train parallel data data/synthetic data/csv data/image data/loader plan/verify plan/memory plan plan/choose plan/graph plan/place plan/cluster
     cli/shared cli/options cli/model cli/run_folder cli/show cli/run cli/train cli/plan cli/record cli/compare cli/predict cli/profile cli/report cli/bench
     cli/top cli
 """.split()

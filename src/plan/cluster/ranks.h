@@ -39,11 +39,8 @@ typedef struct haul__ranks_step {
     int64_t sum_bytes;      /* of sums of gradients on the device, at most */
 } haul__ranks_step;
 
-/* Fails if the program has no gradients, or ranks are more than pieces.
- *
- * The times of the two phases are the smaller ones of two algorithms each, by R. Thakur, R. Rabenseifner and W. Gropp,
- * "Optimization of collective communication operations in MPICH", 2005: pairwise exchange or Bruck's for all-to-all,
- * ring or recursive doubling for all-gather. */
+/* Fails if the program has no gradients, or ranks are more than pieces. plan/cluster/exchange.h has the times of
+ * exchanges. */
 haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_step *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "plan/ranks.h"
+#include "plan/cluster/ranks.h"
 
 #include <string.h>
 
@@ -7,9 +7,10 @@
 #include "core/error.h"
 #include "group/tree.h"
 #include "machine/picoseconds.h"
+#include "plan/cluster/exchange.h"
 #include "record/work.h"
 
-enum { INSIDE_NS = 1000 /* latency of a message within a host */, ADDED = 3 /* x += y reads two and writes one */ };
+enum { ADDED = 3 /* x += y reads two and writes one */ };
 
 #define MOST_BYTES (INT64_C(1) << 42) /* of gradients: products with ranks and rounds do not overflow */
 
@@ -79,14 +80,6 @@ static haul_status find_timeline(const haul__ranks_request *r, timeline *out)
 
 /* ---- the exchange ---- */
 
-static int64_t rounds_of(int ranks)
-{
-    int64_t rounds = 0;
-    while ((1 << rounds) < ranks)
-        rounds++;
-    return rounds;
-}
-
 /* The most sums that a rank sends: one for each of its nodes. */
 static int most_nodes(const haul__ranks_request *r)
 {
@@ -98,60 +91,21 @@ static int most_nodes(const haul__ranks_request *r)
     return most;
 }
 
-/* The longer one: `outside` bytes cross each host's interface while each of its ranks copies `inside` bytes in the
- * host's memory, which reads and writes them. */
-static int64_t moving(const haul__ranks_request *r, int64_t outside, int64_t inside)
+static haul__exchange exchange_of(const haul__ranks_request *r)
 {
-    return larger(haul__ps_at_rate(outside, r->rate),
-                  haul__ps_at_rate(2 * r->per_host * inside, r->machine->devices[0].bytes_per_second));
+    return (haul__exchange){.machine = r->machine,
+                            .device = r->device,
+                            .ranks = r->ranks,
+                            .near = r->per_host,
+                            .groups = 1,
+                            .rate = r->rate,
+                            .latency_ns = r->latency_ns};
 }
 
-static int64_t latency(const haul__ranks_request *r, int64_t messages)
+static int64_t exchange(const haul__exchange *x, int64_t bytes, int64_t nodes)
 {
-    return haul__ps_of_waits(r->ranks > r->per_host ? r->latency_ns : INSIDE_NS, messages);
-}
-
-/* Each rank has `bytes` and sends every rank a part of them. */
-static int64_t all_to_all(const haul__ranks_request *r, int64_t bytes)
-{
-    const int64_t ranks = r->ranks, near = r->per_host, far = ranks - near, rounds = rounds_of(r->ranks);
-    const int64_t pairs = haul__ps_add(haul__ps_of_waits(r->latency_ns, far) + haul__ps_of_waits(INSIDE_NS, near - 1),
-                                       moving(r, near * (bytes / ranks) * far, bytes / ranks * (near - 1)));
-    const int64_t half = bytes / 2 * rounds;
-    const int64_t bruck = haul__ps_add(latency(r, rounds), moving(r, far ? near * half : 0, half));
-    return smaller(pairs, bruck);
-}
-
-/* Each rank has a part of `bytes` and gets all of them. */
-static int64_t all_gather(const haul__ranks_request *r, int64_t bytes)
-{
-    const int64_t ranks = r->ranks, near = r->per_host, far = ranks - near, got = bytes / ranks * (ranks - 1);
-    const int64_t ring = haul__ps_add(latency(r, ranks - 1), moving(r, far ? got : 0, got));
-    const int64_t doubling =
-        haul__ps_add(latency(r, rounds_of(r->ranks)), moving(r, near * (bytes / ranks) * far, got));
-    return smaller(ring, doubling);
-}
-
-/* Copies of a bucket to host memory and back. */
-static int64_t staging(const haul__ranks_request *r, int64_t bytes)
-{
-    if (!r->device || r->machine->devices[r->device].shares_host_memory)
-        return 0;
-    return haul__ps_add(haul__machine_copy_time(r->machine, r->device, 0, bytes, true),
-                        haul__machine_copy_time(r->machine, 0, r->device, bytes, true));
-}
-
-/* The owner of a part adds what it got from all ranks; the ranks of a host share its memory. */
-static int64_t adding(const haul__ranks_request *r, int64_t bytes, int64_t nodes)
-{
-    const int64_t read = bytes * nodes, written = bytes / r->ranks;
-    return haul__ps_at_rate(r->per_host * (read + written), r->machine->devices[0].bytes_per_second);
-}
-
-static int64_t exchange(const haul__ranks_request *r, int64_t bytes, int64_t nodes)
-{
-    const int64_t there = haul__ps_add(all_to_all(r, bytes * nodes), adding(r, bytes, nodes));
-    return haul__ps_add(staging(r, bytes), haul__ps_add(there, all_gather(r, bytes)));
+    return haul__ps_add(haul__exchange_staging(x, bytes),
+                        haul__ps_add(haul__exchange_sum(x, bytes, nodes), haul__exchange_gather(x, bytes)));
 }
 
 /* ---- the step ---- */
@@ -172,8 +126,9 @@ static int64_t next_ready(const haul__ranks_request *r, const timeline *t, int64
  * from the start of the pass. */
 static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, haul__ranks_step *out)
 {
-    const int nodes = most_nodes(r);
-    int64_t   free_at = 0, ready = 0, filled = 0, last = -1, next = next_ready(r, t, 0, -1);
+    const int            nodes = most_nodes(r);
+    const haul__exchange x = exchange_of(r);
+    int64_t              free_at = 0, ready = 0, filled = 0, last = -1, next = next_ready(r, t, 0, -1);
     while (next >= 0) {
         filled += r->program->stores[next].bytes;
         ready = t->ready[next];
@@ -181,11 +136,11 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
         next = next_ready(r, t, ready, last);
         if (filled < r->bucket && next >= 0)
             continue;
-        const int64_t takes = exchange(r, filled, nodes), start = larger(free_at, r->overlaps ? ready : t->passes);
+        const int64_t takes = exchange(&x, filled, nodes), start = larger(free_at, r->overlaps ? ready : t->passes);
         free_at = haul__ps_add(start, takes);
         out->exchange_ps = haul__ps_add(out->exchange_ps, takes);
-        out->staging_ps = haul__ps_add(out->staging_ps, staging(r, filled));
-        out->sent_bytes += filled / r->ranks * (r->ranks - 1) * (nodes + 1);
+        out->staging_ps = haul__ps_add(out->staging_ps, haul__exchange_staging(&x, filled));
+        out->sent_bytes += haul__exchange_sent(&x, filled) * (nodes + 1);
         filled = 0;
     }
     return free_at;

@@ -1,0 +1,124 @@
+/* A plan for many devices, for people. */
+#include "cli/plan/cluster.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+
+enum { LABEL = 20, COLUMN = 12 };
+
+static void print_title(const cluster *c)
+{
+    const haul__cluster_request *r = &c->request;
+    const train_options         *o = c->training->options;
+    char                         title[500];
+    snprintf(title, sizeof title,
+             "one training step of %s, batch %s, %s, %s, on up to %s devices, each %s of %s, %s on a host; network %s, "
+             "exchange by %s in buckets of %s; predicted%s",
+             o->model, text_count(r->batch), o->optimizer, o->precision, text_count(r->devices),
+             c->machine->devices[r->device].name, c->machine->described ? c->machine->name : "this computer",
+             text_count(r->per_host), c->options->network, r->direct ? "nccl" : "mpi", text_bytes(r->bucket),
+             c->machine->described ? ", by data sheets" : "");
+    print_wrapped(title, 0, 2);
+    putchar('\n');
+}
+
+static void print_choice(const cluster *c)
+{
+    const haul__cluster_plan *p = c->best;
+    char                      text[300];
+    snprintf(text, sizeof text,
+             "Best: %s device%s on %s host%s: %s replica%s of %s stage%s, shard %d, %s micro-batch%s of %s example%s "
+             "for each replica.",
+             text_count(p->devices), p->devices == 1 ? "" : "s", text_count(p->hosts), p->hosts == 1 ? "" : "s",
+             text_count(p->layout.replicas), p->layout.replicas == 1 ? "" : "s", text_count(p->layout.stages),
+             p->layout.stages == 1 ? "" : "s", p->layout.shard, text_count(p->layout.parts),
+             p->layout.parts == 1 ? "" : "es", text_count(p->examples), p->examples == 1 ? "" : "s");
+    print_wrapped(text, 0, 2);
+    putchar('\n');
+}
+
+static void print_line(const char *label, const char *value)
+{
+    printf("%-*s%*s\n", LABEL, label, COLUMN, value);
+}
+
+static void print_time(const cluster *c, const char *label, int64_t ps)
+{
+    print_line(label, ps ? text_ps_like(ps, c->best->step_ps) : "-");
+}
+
+static void print_figures(const cluster *c)
+{
+    const haul__cluster_plan *p = c->best;
+    char                      percent[16];
+    snprintf(percent, sizeof percent, "%.0f %%", 100 * cluster_efficiency(c, p));
+    print_time(c, "step", p->step_ps);
+    print_time(c, "  computing", p->compute_ps);
+    print_time(c, "  communication", p->exposed_ps);
+    print_time(c, "  bubble", p->bubble_ps);
+    print_time(c, "exchange", p->exchange_ps);
+    print_line("examples/s", text_count((int64_t)cluster_speed(c, p)));
+    print_line("efficiency", percent);
+    print_line("sent by a device", text_bytes(p->sent_bytes));
+    print_line("peak of a device", text_bytes(p->peak_bytes));
+    print_line("  parameters", text_bytes(p->parameter_bytes));
+    print_line("  gradients", text_bytes(p->gradient_bytes));
+    print_line("  state", text_bytes(p->state_bytes));
+    print_line("  activations", text_bytes(p->passing_bytes));
+}
+
+static void print_layout(const haul__cluster_plan *p)
+{
+    printf("%8s %6d %5d %13s", text_count(p->layout.replicas), p->layout.stages, p->layout.shard,
+           text_count(p->layout.parts));
+}
+
+#define LAYOUT_HEADER "replicas stages shard micro-batches"
+
+static void print_fewer(const cluster *c)
+{
+    const haul__cluster_plan *plans[CLUSTER_FEWER];
+    int                       devices[CLUSTER_FEWER];
+    const int                 count = cluster_fewer(c, plans, devices);
+    set_style(STYLE_DIM);
+    printf("\nup to    " LAYOUT_HEADER "        step  efficiency        peak\n");
+    set_style(STYLE_PLAIN);
+    for (int i = 0; i < count; i++) {
+        printf("%-8s ", text_count(devices[i]));
+        if (!plans[i]) {
+            puts("nothing fits");
+            continue;
+        }
+        print_layout(plans[i]);
+        printf("%12s %9.0f %% %11s\n", text_ps(plans[i]->step_ps), 100 * cluster_efficiency(c, plans[i]),
+               text_bytes(plans[i]->peak_bytes));
+    }
+}
+
+static void print_others(const cluster *c)
+{
+    cluster_other others[CLUSTER_OTHERS];
+    const int     count = cluster_others(c, others);
+    if (!count)
+        return;
+    set_style(STYLE_DIM);
+    printf("\n" LAYOUT_HEADER "        step  why not\n");
+    set_style(STYLE_PLAIN);
+    for (int i = 0; i < count; i++) {
+        print_layout(others[i].plan);
+        printf("%12s  %s\n", text_ps_like(others[i].plan->step_ps, c->best->step_ps), others[i].why);
+    }
+}
+
+bool show_cluster(const cluster *c)
+{
+    print_title(c);
+    print_choice(c);
+    print_figures(c);
+    print_fewer(c);
+    print_others(c);
+    putchar('\n');
+    print_wrapped("This is a prediction: nothing ran. haul train has replicas (mpirun -n R haul train --shard N) or, "
+                  "within one process, up to eight stages (--devices, --pipeline), not both.",
+                  0, 2);
+    return output_works();
+}

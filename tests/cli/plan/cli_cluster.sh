@@ -1,0 +1,79 @@
+# haul plan --ranks: a training on up to 1,024 equal devices, against haul what-if, a simulated pipeline, and limits.
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+export OCL_ICD_VENDORS=none
+
+# ---- text and JSON ----
+step=(--model simplecnn --batch 8192 --machine h200 --ranks 1024 --network 400gbit,5us)
+run 0 plan "${step[@]}"
+check "the choice" grep -Eq '^Best: [0-9,]+ devices? on [0-9]+ hosts?: [0-9,]+ replicas? of [0-9]+ stages?, shard [0-3], ' out
+for row in step computing communication bubble exchange examples/s efficiency 'sent by a device' 'peak of a device' activations; do
+    check "a row: $row" grep -Eq "^ *$row  +" out
+done
+check "it is said that nothing ran" grep -q '^This is a prediction: nothing ran\.' out
+run 0 plan "${step[@]}" --json
+cp out plan.json
+check "the plan and its rivals" "$HAUL_PYTHON" - <<'END'
+import json
+d = json.load(open("plan.json"))
+best = d["plan"]
+assert d["group"] == "nccl" and d["ranks"] == 1024 and d["per_host"] == 8 and d["network_gradient_bytes"] == 62006 * 4, d
+for p in [best, *d["fewer"], *d["others"]]:
+    assert p["fits"] and p["devices"] == p["stages"] * p["replicas"], p
+    assert p["micro_batch"] * p["micro_batches"] * p["replicas"] == 8192, p
+    assert abs(p["step_ms"] - p["compute_ms"] - p["exposed_ms"] - p["bubble_ms"]) < 1e-6, p
+    assert abs(p["examples_per_second"] * p["step_ms"] - 8192e3) < 1, p
+assert [p["most_devices"] for p in d["fewer"]] == [1024 >> i for i in range(11)]
+assert all(p["devices"] <= p["most_devices"] for p in d["fewer"])
+assert d["fewer"][0] == {**best, "most_devices": 1024} and abs(d["fewer"][-1]["efficiency"] - 1) < 1e-9
+assert all(best["step_ms"] <= 1.01 * p["step_ms"] for p in d["fewer"] + d["others"])
+assert {p["stages"] for p in d["others"]} >= {2, 4, 8} and all(p["why_not"] for p in d["others"])
+END
+
+# ---- the times of haul what-if ----
+run 0 what-if --model simplecnn --batch 1024 --machine h200 --ranks 64 --per-host 8 --pieces 128 --overlap --json
+cp out what-if.json
+only=stages=1,replicas=64,micro-batches=2,shard=0
+run 0 plan --model simplecnn --batch 1024 --machine h200 --ranks 64 --per-host 8 --group mpi --only $only --json
+check "are those of the plan" "$HAUL_PYTHON" - <<'END'
+import json
+plan, rank = json.load(open("out"))["plan"], json.load(open("what-if.json"))["ranks"][0]
+for mine, other in (("step_ms", "step_ms"), ("exposed_ms", "waited_ms"), ("exchange_ms", "exchange_ms"),
+                    ("sent_bytes", "sent_bytes")):
+    assert abs(plan[mine] - rank[other]) <= 1e-6 * rank[other], (mine, plan, rank)
+END
+
+# ---- a pipeline on two simulated GPUs ----
+net=(--model simplecnn --data shapes:1536 --batch 256)
+run 0 plan --devices cpu,sim:h200:0,sim:h200:1 --stages --certificate two.json -- "${net[@]}" --pipeline 4
+run 0 train "${net[@]}" --pipeline 4 --plan two.json --epochs 1 --workers 0 --json
+grep '"done"' out >done.json
+run 0 plan --machine h200 --ranks 2 --only stages=2,micro-batches=4 --json -- "${net[@]}"
+check "takes the predicted time but for 5 %" "$HAUL_PYTHON" - <<'END'
+import json
+plan, ran = json.load(open("out"))["plan"]["step_ms"], json.load(open("done.json"))["step_ms"]
+assert abs(plan / ran - 1) < 0.05, (plan, ran)
+END
+
+# ---- limits ----
+limited=(--model simplecnn --machine h200 --batch 256 --ranks 4)
+run 4 plan "${limited[@]}" --memory-limit 1200k
+check "what it needs" grep -q '^haul plan: no plan fits into the 1.1 MiB of a device: with batch 256 each of 4 devices needs ' err
+sed -n 's/^ *What \(also \)*fits: \(.*\)\.$/\2/p' err >fits
+check "three ways out" test "$(wc -l <fits)" -eq 3
+while read -r option value; do
+    case $option in
+    --memory-limit) run 0 plan "${limited[@]}" "$option" "$value" ;;
+    *) run 0 plan "${limited[@]}" --memory-limit 1200k "$option" "$value" ;;
+    esac
+done <fits
+
+# ---- wrong command lines ----
+for wrong in '--ranks 1025' '--per-host 8' '--only stages=2' '--ranks 8 --only stages=3' '--ranks 8 --only shard=4' \
+    '--ranks 8 --only colour=1' '--ranks 8 --stages' '--ranks 8 --devices cpu,cuda:0' '--ranks 8 --network fast' \
+    '--ranks 8 --group gloo' '--ranks 8 --bucket 0' '--ranks 8 --only replicas=1024'; do
+    # shellcheck disable=SC2086
+    run 2 plan --model simplecnn --machine h200 $wrong
+done
+run 2 plan --model simplecnn --machine laptop-4g --ranks 8 --group nccl
+complains "laptop-4g has no link between two GPUs"
+finish

@@ -1,0 +1,321 @@
+/* Plans for many devices: the same times as plan/cluster/ranks.h without stages, pipelines and cuts against formulas
+ * and all cuts, shards, memory limits, and bad requests. */
+#include <haul/haul.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "plan/cluster/ranks.h"
+#include "plan/cluster/stage.h"
+#include "support/random.h"
+
+#define US INT64_C(1000000) /* picoseconds */
+
+/* ---- a step ---- */
+
+enum { BATCH = 64, FEATURES = 256 };
+
+typedef struct training {
+    haul_module    *net;
+    haul_optimizer *optimizer;
+    int64_t         examples;
+    bool            forward_only;
+} training;
+
+static haul_status step(void *context)
+{
+    const training *t = context;
+    haul_tensor    *y = haul_call(t->net, haul_empty(HAUL_F32, HAUL_SHAPE(t->examples, FEATURES)));
+    if (t->forward_only)
+        return haul_error_status();
+    const haul_status status = haul_backward(haul_sum(haul_square(y)));
+    return status ? status : haul_optimizer_step(t->optimizer);
+}
+
+static haul_status record(void *context, int64_t examples, haul_program *out)
+{
+    training *t = context;
+    t->examples = examples;
+    return haul_program_record(step, t, out);
+}
+
+static haul_scope    *scope;
+static training       trained;
+static haul__machine *machine;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scope = haul_scope_push();
+    haul_module *layers[8];
+    for (int i = 0; i < 8; i++)
+        layers[i] = i % 2 ? haul_nn_relu() : haul_nn_linear(FEATURES, FEATURES);
+    trained = (training){.net = haul_nn_sequential(layers, 8)};
+    trained.optimizer = haul_adamw(trained.net, 0.01);
+    return haul__machine_load("test", "h200", &machine) || !trained.optimizer;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    haul_scope_pop(scope);
+    haul__free(machine);
+    return 0;
+}
+
+static haul__cluster_request request_of(int devices)
+{
+    return (haul__cluster_request){.record = record,
+                                   .context = &trained,
+                                   .machine = machine,
+                                   .device = 1,
+                                   .devices = devices,
+                                   .per_host = devices < 8 ? devices : 8,
+                                   .batch = BATCH,
+                                   .most = BATCH,
+                                   .limit = INT64_MAX / 2,
+                                   .rate = INT64_C(50000000000),
+                                   .latency_ns = 5000,
+                                   .bucket = 4 << 20,
+                                   .only = {.shard = -1}};
+}
+
+static haul__cluster_plans find(const haul__cluster_request *r)
+{
+    haul__cluster_plans plans;
+    if (haul__cluster_find(r, &plans))
+        fail_msg("%s", haul_error_message());
+    for (int i = 0; i < plans.count; i++) {
+        const haul__cluster_plan *p = &plans.items[i];
+        assert_true(p->step_ps == p->compute_ps + p->exposed_ps + p->bubble_ps);
+        assert_int_equal(p->examples * p->layout.parts * p->layout.replicas, r->batch);
+        assert_int_equal(p->devices, p->layout.stages * p->layout.replicas);
+        assert_true(p->devices <= r->devices && p->devices <= p->hosts * r->per_host);
+        assert_true(p->bubble_ps >= 0 && (p->layout.stages > 1 || !p->bubble_ps));
+        assert_true(p->devices > 1 || (!p->exposed_ps && !p->sent_bytes));
+    }
+    return plans;
+}
+
+/* ---- replicas ---- */
+
+static haul__ranks_step by_ranks(const haul__cluster_request *r, int ranks, int parts)
+{
+    haul_program     program;
+    haul__ranks_step out;
+    assert_int_equal(record(&trained, r->batch / ranks / parts, &program), HAUL_OK);
+    const haul__ranks_request x = {.program = &program,
+                                   .machine = machine,
+                                   .device = r->device,
+                                   .ranks = ranks,
+                                   .pieces = ranks * parts,
+                                   .per_host = r->per_host,
+                                   .rate = r->rate,
+                                   .latency_ns = r->latency_ns,
+                                   .bucket = r->bucket,
+                                   .overlaps = true};
+    assert_int_equal(haul__ranks_predict(&x, &out), HAUL_OK);
+    haul_program_free(&program);
+    return out;
+}
+
+static void test_as_ranks(void **state)
+{
+    (void)state;
+    random_state = 3;
+    for (int i = 0; i < 12; i++) {
+        const int             ranks = 1 << below(5), parts = 1 << below(3);
+        haul__cluster_request r = request_of(ranks);
+        r.device = below(2);
+        r.bucket = 1 + below(1 << 21);
+        r.per_host = 1 + below(ranks);
+        r.only = (haul__layout){1, ranks, 0, parts};
+        haul__cluster_plans    plans = find(&r);
+        const haul__ranks_step wanted = by_ranks(&r, ranks, parts);
+        assert_int_equal(plans.count, 1);
+        assert_true(llabs(plans.items[0].step_ps - wanted.step_ps) < US / 100); /* updates are divided and rounded */
+        assert_true(plans.items[0].exchange_ps == wanted.exchange_ps);
+        assert_true(plans.items[0].sent_bytes == wanted.sent_bytes);
+        assert_true(plans.gradient_bytes == wanted.gradient_bytes);
+        haul__cluster_free(&plans);
+    }
+}
+
+/* What shards save and cost, of four ranks with 4 x (256 x 256 + 256) parameters, in f32. */
+static void test_shards(void **state)
+{
+    (void)state;
+    const int64_t         bytes = INT64_C(4) * (FEATURES * FEATURES + FEATURES) * 4;
+    haul__cluster_request r = request_of(4);
+    r.only = (haul__layout){.stages = 1, .replicas = 4, .shard = -1, .parts = 1};
+    haul__cluster_plans       plans = find(&r);
+    const haul__cluster_plan *p = plans.items;
+    assert_int_equal(plans.count, 4);
+    for (int shard = 0; shard < 4; shard++)
+        assert_int_equal(p[shard].layout.shard, shard);
+    assert_int_equal(p[0].parameter_bytes, bytes);
+    assert_int_equal(p[0].state_bytes, 2 * bytes);
+    assert_int_equal(p[0].gradient_bytes, 2 * bytes); /* and the sums that travel */
+    assert_int_equal(p[0].sent_bytes, 2 * bytes * 3 / 4);
+    assert_int_equal(p[1].sent_bytes, 3 * bytes * 3 / 4);
+    assert_int_equal(p[2].sent_bytes, 2 * bytes * 3 / 4);
+    assert_int_equal(p[3].sent_bytes, 3 * bytes * 3 / 4);
+    assert_int_equal(p[1].state_bytes, bytes / 2);
+    assert_true(p[2].gradient_bytes <= p[1].gradient_bytes && p[3].parameter_bytes <= p[2].parameter_bytes);
+    assert_true(p[1].compute_ps < p[0].compute_ps); /* each updates its part */
+    haul__cluster_free(&plans);
+}
+
+/* ---- pipelines ---- */
+
+static void test_equal_stages(void **state)
+{
+    (void)state;
+    for (int count = 1; count <= 8; count *= 2)
+        for (int parts = 1; parts <= 16; parts *= 2) {
+            haul__stage stages[8] = {0};
+            for (int s = 0; s < count; s++)
+                stages[s] = (haul__stage){.forward_ps = US, .backward_ps = 2 * US};
+            haul__stages_run(stages, count, parts, false);
+            assert_int_equal(stages[0].done_ps, 3 * US * (parts + count - 1));
+            assert_int_equal(stages[count - 1].done_ps, US * (count - 1) + 3 * US * parts);
+        }
+}
+
+/* Two stages of 1 and 3 us forward, twice as much backward, copies of 5 us, two micro-batches: forward the first stage
+ * ends at 1 and 2, its copies at 6 and 11, and the second stage at 9 and 14. Its backward passes end at 20 and 26, the
+ * copies at 25 and 31, and the first stage's passes at 27 and 33. */
+static void test_copies(void **state)
+{
+    (void)state;
+    haul__stage stages[2] = {{.forward_ps = US, .backward_ps = 2 * US, .up_ps = 5 * US, .down_ps = 5 * US},
+                             {.forward_ps = 3 * US, .backward_ps = 6 * US}};
+    haul__stages_run(stages, 2, 2, false);
+    assert_int_equal(stages[1].done_ps, 26 * US);
+    assert_int_equal(stages[0].done_ps, 33 * US);
+    stages[0].fetch_ps = 4 * US; /* longer than both of its passes */
+    haul__stages_run(stages, 2, 1, true);
+    assert_int_equal(stages[0].done_ps, (4 + 5 + 9 + 5 + 4) * US);
+}
+
+/* The longest stage of the best of all cuts, with the copies before it. */
+static int64_t best_cut(const haul__units *u, const haul__cluster_request *r, int first, int stages)
+{
+    int64_t best = INT64_MAX, here = 0, border = 0;
+    if (first) {
+        const haul__unit *b = &u->items[first - 1];
+        border = b->up_count * haul__machine_copy_time(machine, 1, 2, b->up, true) +
+                 b->down_count * haul__machine_copy_time(machine, 1, 2, b->down, true);
+    }
+    for (int end = first + 1; end <= u->count - (stages - 1); end++) {
+        here += u->items[end - 1].forward_ps + u->items[end - 1].backward_ps;
+        if (stages == 1 && end < u->count)
+            continue;
+        const int64_t rest = stages > 1 ? best_cut(u, r, end, stages - 1) : 0;
+        const int64_t longest = here + border > rest ? here + border : rest;
+        best = longest < best ? longest : best;
+    }
+    return best;
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    random_state = 11;
+    for (int i = 0; i < 200; i++) {
+        haul__cluster_request r = request_of(8);
+        haul__unit            items[9] = {0};
+        haul__units           u = {.items = items, .count = 1 + below(9)};
+        r.per_host = 16;
+        for (int k = 0; k < u.count; k++)
+            items[k] = (haul__unit){.forward_ps = below(100) * US,
+                                    .backward_ps = below(100) * US,
+                                    .up = below(1 << 24),
+                                    .down = below(1 << 24),
+                                    .up_count = 1,
+                                    .down_count = 1};
+        const int   count = 1 + below(u.count);
+        haul__stage stages[9];
+        assert_int_equal(haul__stages_cut(&u, &r, count, stages), HAUL_OK);
+        int64_t longest = 0;
+        int     end = 0;
+        for (int s = 0; s < count; s++) {
+            assert_true(stages[s].first == end && stages[s].end > end);
+            end = stages[s].end;
+            const int64_t ps =
+                stages[s].forward_ps + stages[s].backward_ps + (s ? stages[s - 1].up_ps + stages[s - 1].down_ps : 0);
+            longest = ps > longest ? ps : longest;
+        }
+        assert_int_equal(end, u.count);
+        assert_int_equal(longest, best_cut(&u, &r, 0, count));
+    }
+}
+
+/* ---- the choice ---- */
+
+static void test_choice(void **state)
+{
+    (void)state;
+    const haul__layout        any = {.shard = -1}, two = {.stages = 2, .shard = -1};
+    haul__cluster_request     r = request_of(1024);
+    haul__cluster_plans       plans = find(&r);
+    const haul__cluster_plan *best = haul__cluster_best(&plans, 1024, r.limit, &any);
+    assert_non_null(best);
+    for (int i = 0; i < plans.count; i++)
+        assert_true(best->step_ps <= plans.items[i].step_ps + plans.items[i].step_ps / 100);
+    for (int devices = 512; devices; devices /= 2) {
+        const haul__cluster_plan *fewer = haul__cluster_best(&plans, devices, r.limit, &any);
+        assert_true(fewer->devices <= devices && best->step_ps <= fewer->step_ps + fewer->step_ps / 100);
+    }
+    assert_int_equal(haul__cluster_best(&plans, 1024, r.limit, &two)->layout.stages, 2);
+    const haul__cluster_plan *least = haul__cluster_least(&plans, 1024);
+    assert_null(haul__cluster_best(&plans, 1024, least->peak_bytes - 1, &any));
+    assert_non_null(haul__cluster_best(&plans, 1024, least->peak_bytes, &any));
+    r.limit = least->peak_bytes - 1;
+    haul__cluster_free(&plans);
+    plans = find(&r); /* ends with the smallest micro-batches */
+    assert_null(haul__cluster_best(&plans, 1024, r.limit, &any));
+    assert_non_null(haul__cluster_least(&plans, 1024));
+    haul__cluster_free(&plans);
+}
+
+/* ---- bad requests ---- */
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    haul__cluster_request r = request_of(4);
+    haul__cluster_plans   plans;
+    r.devices = HAUL__CLUSTER_DEVICES + 1;
+    assert_int_equal(haul__cluster_find(&r, &plans), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "from 1 to 1024 devices"));
+    haul__cluster_free(&plans);
+    haul_error_clear();
+    r = request_of(4);
+    r.batch = 63;
+    r.only.replicas = 2;
+    plans = find(&r);
+    assert_int_equal(plans.count, 0);
+    trained.forward_only = true;
+    r = request_of(4);
+    assert_int_equal(haul__cluster_find(&r, &plans), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "no gradients"));
+    haul__cluster_free(&plans);
+    trained.forward_only = false;
+    haul_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_ranks),     cmocka_unit_test(test_shards), cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_copies),       cmocka_unit_test(test_cuts),   cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_bad_requests),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
