@@ -15,7 +15,7 @@ typedef struct audit_options {
     bool        json;
 } audit_options;
 
-static const char maker[] = "haul train --profile 20 --run DIR";
+static const char maker[] = "haul train --profile 20 --run DIR, or haul_profile_save in a program,";
 
 /* ---- text ---- */
 

@@ -131,7 +131,7 @@ static int show(const profile_options *o, cJSON *profile, const cJSON *against)
 
 static int profile_main(int argc, char **argv)
 {
-    static const char maker[] = "haul train --profile 20 --run DIR";
+    static const char maker[] = "haul train --profile 20 --run DIR, or haul_profile_save in a program,";
     profile_options   o = {0};
     option_values     values;
     int               code = options_parse(&values, &profile_command, &o, argc, argv);

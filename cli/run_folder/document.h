@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* The object, or the array, in FOLDER/NAME, to delete. NULL after a complaint, which says with `maker` what makes the
- * file ("haul train --profile 20 --run DIR"). */
+ * file ("haul train --run DIR"). */
 cJSON *run_document(const char *folder, const char *name, bool array, const char *maker);
 
 /* Members of an object from a file: 0, "" and NULL, which cJSON takes for an empty array, where they are missing or of

@@ -211,7 +211,7 @@ typedef struct haul_finding {
  * HAUL_STATE before haul_profile_end. */
 HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
 
-/* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the
+/* Write trace.json, profile.json and audit.json into `folder`, which is made with those around it: the timeline in the
  * trace event format of Chrome, which Perfetto (ui.perfetto.dev) shows; the tables and a typical step; the findings.
  * docs/profile.md describes them. Each file is written whole or not at all. The times of operations on the main thread
  * are kept in the user's cache folder, too: predictions for this computer prefer them (docs/guide.md, Machines). */

@@ -72,7 +72,8 @@ static haul_status check_all(const haul_named_tensor *list, int count, const cha
         if (status)
             return status;
         if (list[i].tensor->shape.dims[0] != list[0].tensor->shape.dims[0])
-            return haul__fail(HAUL_SHAPE, operation, name, "%s has %lld examples, %s has %lld", list[0].name,
+            return haul__fail(HAUL_SHAPE, operation, name,
+                              "%s has %lld examples, %s has %lld; the first dimension counts them", list[0].name,
                               (long long)list[0].tensor->shape.dims[0], name, (long long)list[i].tensor->shape.dims[0]);
     }
     return HAUL_OK;

@@ -92,7 +92,7 @@ haul_status haul__fetch_place_init(haul__fetch_place *p, const haul_fetch_option
     if (!p->mark)
         return haul__fail_memory(HAUL__FETCH, strlen(p->folder));
     if (stat(p->folder, &info))
-        haul__make_folders(p->folder);
+        haul__make_folders(p->folder, 0700);
     if (stat(p->folder, &info))
         return fail_errno("make the folder", p->folder);
     return HAUL_OK;

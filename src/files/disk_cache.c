@@ -75,16 +75,16 @@ static hash128 hash(const void *first, size_t first_size, const void *second, si
 
 /* ---- where ---- */
 
-void haul__make_folders(char *path)
+bool haul__make_folders(char *path, unsigned mode)
 {
-    for (char *p = path + 1; *p; p++) {
+    for (char *p = path + 1; *path && *p; p++) {
         if (*p != '/')
             continue;
         *p = '\0';
-        mkdir(path, 0700);
+        mkdir(path, mode);
         *p = '/';
     }
-    mkdir(path, 0700);
+    return mkdir(path, mode) == 0 || errno == EEXIST;
 }
 
 char *haul__cache_folder(void)
@@ -181,7 +181,7 @@ void haul__cache_store(const char *key, const void *data, size_t bytes)
     char              *where = haul__cache_folder(), *path = where ? path_of(where, key) : NULL;
     char *beside = path ? haul__format("%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&last, 1)) : NULL;
     if (beside && !haul__fault_point(HAUL__FAULT_FILE)) {
-        haul__make_folders(where);
+        haul__make_folders(where, 0700);
         int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0) {
             bool good = write_entry(file, key, data, bytes);

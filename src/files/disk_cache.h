@@ -2,6 +2,7 @@
 #ifndef HAUL_FILES_DISK_CACHE_H
 #define HAUL_FILES_DISK_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,8 +15,9 @@ void  haul__cache_store(const char *key, const void *data, size_t bytes);
 /* The folder, for haul__free; NULL if there can be none. Other parts of Haul have folders in it. */
 char *haul__cache_folder(void);
 
-/* Makes a folder and those around it, for the user alone. Changes the text while it works. */
-void haul__make_folders(char *path);
+/* Makes a folder and those around it, with these permissions (0700: for the user alone). Returns false, with errno, if
+ * it does not exist afterwards. Changes the text while it works. */
+bool haul__make_folders(char *path, unsigned mode);
 
 /* What happened since the process started: entries that were found, that were not found or were damaged, and that were
  * written. */

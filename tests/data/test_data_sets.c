@@ -140,7 +140,7 @@ static void test_tensors__that_are_no_examples_are_refused(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(3, 2)), *y = haul_zeros(HAUL_I64, HAUL_SHAPE(3));
     assert_null(haul_dataset_from_tensors(x, haul_zeros(HAUL_I64, HAUL_SHAPE(4))));
-    expect("count", HAUL_SHAPE, "x has 3 examples, y has 4");
+    expect("count", HAUL_SHAPE, "x has 3 examples, y has 4; the first dimension counts them");
     const haul_named_tensor twice[] = {{.name = "a", .tensor = x}, {.name = "a", .tensor = y}};
     assert_null(haul_dataset_from_named(twice, 2));
     expect("twice", HAUL_INVALID_ARGUMENT, "two fields are named \"a\"");

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
 #include "core/error.h"
+#include "files/disk_cache.h"
 #include "files/file.h"
 #include "observe/audit/audit.h"
 #include "observe/learn/learn.h"
@@ -46,6 +46,18 @@ static haul_status save(const haul_profile *p, const char *folder, const char *n
     return status;
 }
 
+static haul_status make_folder(const char *folder)
+{
+    char *path = haul__strdup(folder);
+    if (!path)
+        return haul__fail_memory(operation, strlen(folder));
+    haul_status status = HAUL_OK;
+    if (haul__fault_point(HAUL__FAULT_FILE) || !haul__make_folders(path, 0777))
+        status = haul__fail(HAUL_IO, operation, "folder", "%s cannot be made: %s", folder, haul__strerror(errno));
+    haul__free(path);
+    return status;
+}
+
 haul_status haul_profile_save(haul_profile *profile, const char *folder)
 {
     haul_status status = haul__profile_check(profile, operation);
@@ -55,9 +67,9 @@ haul_status haul_profile_save(haul_profile *profile, const char *folder)
         return haul__fail_null(operation, "folder");
     if (!haul__profile_analysis(profile, operation) || !haul__profile_findings(profile, operation))
         return haul_error_status();
-    if (haul__fault_point(HAUL__FAULT_FILE) || (mkdir(folder, 0777) && errno != EEXIST))
-        return haul__fail(HAUL_IO, operation, "folder", "%s cannot be made: %s", folder, haul__strerror(errno));
-    status = save(profile, folder, "trace.json", haul__write_trace);
+    status = make_folder(folder);
+    if (!status)
+        status = save(profile, folder, "trace.json", haul__write_trace);
     if (!status)
         status = save(profile, folder, "profile.json", haul__write_tables);
     if (!status)
