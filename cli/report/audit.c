@@ -45,11 +45,11 @@ static void write_clean(html *h, const cJSON *audit)
         if (is_found(audit, page_finding_kinds[i].name))
             continue;
         if (!begun)
-            html_put(h, "<h3>Looked for and not found</h3><ul class=\"clean\">");
+            html_put(h, "<div class=\"keep\"><h3>Looked for and not found</h3><ul class=\"clean\">");
         begun = true;
         html_add(h, "<li>%s</li>", page_finding_kinds[i].without);
     }
-    html_put(h, begun ? "</ul>\n" : "");
+    html_put(h, begun ? "</ul></div>\n" : "");
 }
 
 static void write_lead(html *h, const cJSON *audit, const cJSON *profile)

@@ -31,9 +31,13 @@ void samples_add(samples *s, double value)
     s->values[s->count++] = value;
 }
 
+/* Of two in the middle the lower one: what disturbs a step makes it longer. */
 double samples_median(samples *s)
 {
-    return s->count ? median_of(s->values, s->count) : 0;
+    if (!s->count)
+        return 0;
+    median_of(s->values, s->count); /* which sorts them */
+    return s->values[(s->count - 1) / 2];
 }
 
 /* ---- opening ---- */
