@@ -75,6 +75,9 @@ haul_status haulpy_ended(bool fine, const char *where);
 /* Records the type and the text of the current Python exception as an error of the library, where the thread that
  * called the library may be another one. */
 void haulpy_report_exception(const char *where);
+/* The end of a function of the program: gives back references to `count` objects, of which any may be NULL, and then
+ * the interpreter, because objects that end may run code of Python. */
+void haulpy_leave_python(PyGILState_STATE state, int count, ...);
 /* False, and ImportError: what this extension holds belongs to the main interpreter. */
 bool haulpy_is_main_interpreter(void);
 /* Registers the exceptions: a dictionary from the name of a status to a class. */

@@ -72,6 +72,16 @@ void haulpy_report_exception(const char *where)
     Py_XDECREF(trace);
 }
 
+void haulpy_leave_python(PyGILState_STATE state, int count, ...)
+{
+    va_list objects;
+    va_start(objects, count);
+    for (int i = 0; i < count; i++)
+        Py_XDECREF(va_arg(objects, PyObject *));
+    va_end(objects);
+    PyGILState_Release(state);
+}
+
 static PyObject *class_of(haul_status status)
 {
     PyObject *found = exceptions ? PyDict_GetItemString(exceptions, haul_status_name(status)) : NULL;

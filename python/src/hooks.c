@@ -20,10 +20,7 @@ static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
     PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 0), given, NULL) : NULL;
     haul_tensor     *result = value ? haulpy_returned(value, "what a hook returns") : NULL;
     haulpy_ended(result != NULL, "hook");
-    Py_XDECREF(value);
-    Py_XDECREF(given);
-    Py_DECREF(pair);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 3, value, given, pair);
     return result ? result : haul_tensor_fail(haul_error_status(), "hook", NULL, "the function of the program failed");
 }
 
@@ -34,10 +31,7 @@ static haul_status leaf_hook(haul_tensor *leaf, void *context)
     PyObject        *given = haulpy_array(leaf, true);
     PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 1), given, NULL) : NULL;
     haul_status      status = haulpy_ended(value != NULL, "hook");
-    Py_XDECREF(value);
-    Py_XDECREF(given);
-    Py_DECREF(pair);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 3, value, given, pair);
     return status;
 }
 
@@ -46,8 +40,7 @@ void haulpy_end_context(void *context)
     if (!Py_IsInitialized())
         return;
     PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)context);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, (PyObject *)context);
 }
 
 PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names)
@@ -145,10 +138,7 @@ static haul_status compose(const haul_custom_call *call, haul_tensor *const *ope
     PyObject        *value = given ? PyObject_CallObject(function, given) : NULL;
     bool        fine = value && take_results(value, call->result_count, "what a custom operation returns", results);
     haul_status status = haulpy_ended(fine, call->name);
-    Py_XDECREF(value);
-    Py_XDECREF(given);
-    Py_XDECREF(function);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 3, value, given, function);
     return status;
 }
 
@@ -187,13 +177,7 @@ void haulpy_custom_gradient(haul_custom_gradient *g)
             g->operands[i] =
                 fine ? made[i]
                      : haul_tensor_fail(haul_error_status(), g->name, NULL, "the function of the program failed");
-    Py_XDECREF(value);
-    Py_XDECREF(numbers);
-    Py_XDECREF(results);
-    Py_XDECREF(operands);
-    Py_XDECREF(arrived);
-    Py_XDECREF(function);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 6, value, numbers, results, operands, arrived, function);
 }
 
 /* _custom_new(name, (operand, ...), (result, ...), compose, gradient or None): a number for _custom_apply, the address
@@ -296,9 +280,7 @@ static haul_tensor *compute_again(haul_tensor *const *inputs, int count, void *c
     haul_tensor     *made = value ? haulpy_tensor(value, "what a function of haul.checkpoint returns") : NULL;
     haul_tensor     *result = made ? haulpy_as_scoped(made) : NULL;
     haulpy_ended(result != NULL, "haul_checkpoint");
-    Py_XDECREF(value);
-    Py_XDECREF(given);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 2, value, given);
     return result
                ? result
                : haul_tensor_fail(haul_error_status(), "haul_checkpoint", NULL, "the function of the program failed");

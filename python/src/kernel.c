@@ -88,10 +88,7 @@ static haul_status infer(haul_custom_call *call)
         fine = value && take_shapes(call, value);
     }
     haul_status status = haulpy_ended(fine, call->name);
-    Py_XDECREF(value);
-    Py_XDECREF(given);
-    Py_XDECREF(function);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 3, value, given, function);
     return status;
 }
 
@@ -118,11 +115,7 @@ static haul_status launch(const haul_custom_call *call, haul_kernel_launch *out)
     PyObject        *results = operands ? shapes_of(call->results, call->result_count) : NULL;
     PyObject        *value = results ? PyObject_CallFunctionObjArgs(function, operands, results, NULL) : NULL;
     haul_status      status = haulpy_ended(value && take_launch(value, out), call->name);
-    Py_XDECREF(value);
-    Py_XDECREF(results);
-    Py_XDECREF(operands);
-    Py_XDECREF(function);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 4, value, results, operands, function);
     return status;
 }
 

@@ -15,8 +15,7 @@ static void end_own(void *state)
     if (!own->weak || !Py_IsInitialized())
         return;
     PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF(own->weak);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, own->weak);
 }
 
 haul_tensor *haulpy_as_scoped(haul_tensor *x)
@@ -77,8 +76,7 @@ static haul_tensor *forward(haul_module *self, haul_args *args)
     else
         result = call_forward(object, args);
     haulpy_ended(!PyErr_Occurred(), "forward");
-    Py_DECREF(object);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, object);
     return result ? result
                   : haul_tensor_fail(haul_error_status(), "forward", NULL, "the function of the program failed");
 }

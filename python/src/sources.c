@@ -103,10 +103,8 @@ static haul_status read_example(void *context, haul_example *example)
         haulpy_report_exception("dataset"); /* the loader may be another thread's */
     else
         haul_error_clear();
-    Py_XDECREF(item);
-    Py_XDECREF(index);
     haul_status status = ended ? HAUL_END_OF_DATA : fine ? HAUL_OK : haul_error_status();
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 2, item, index);
     return status;
 }
 
@@ -264,10 +262,8 @@ static haul_status apply_transform(void *context, haul_example *example)
         haulpy_report_exception("transform"); /* the loader may be another thread's */
     else
         haul_error_clear();
-    Py_XDECREF(value);
-    Py_XDECREF(given);
     haul_status status = fine ? HAUL_OK : haul_error_status();
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 2, value, given);
     return status;
 }
 
@@ -336,8 +332,7 @@ static bool report_progress(void *context, int64_t bytes, int64_t total)
     const int        goes_on = !value ? -1 : value == Py_None ? 1 : PyObject_IsTrue(value);
     if (goes_on < 0)
         haulpy_keep_exception("progress");
-    Py_XDECREF(value);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, value);
     return goes_on > 0;
 }
 

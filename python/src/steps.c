@@ -7,8 +7,7 @@ static haul_status run_step(void *context)
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *value = PyObject_CallNoArgs(context);
     haul_status      status = haulpy_ended(value != NULL, "step");
-    Py_XDECREF(value);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, value);
     return status;
 }
 
@@ -79,8 +78,7 @@ static haul_status run_fit_step(void *context, int64_t batch)
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *value = PyObject_CallFunction(context, "L", (long long)batch);
     haul_status      status = haulpy_ended(value != NULL, "step");
-    Py_XDECREF(value);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, value);
     return status;
 }
 
@@ -204,8 +202,7 @@ static haul_tensor *run_closure(void *context)
     haul_tensor     *x = value ? haulpy_tensor(value, "the loss that the closure returns") : NULL;
     haulpy_ended(x != NULL, "closure");
     haul_tensor *loss = x ? haulpy_as_scoped(x) : NULL;
-    Py_XDECREF(value);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, value);
     return loss;
 }
 

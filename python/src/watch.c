@@ -50,8 +50,7 @@ static haul_status call_hook(void *context, haul_args *args, bool after)
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *pair = Py_NewRef((PyObject *)context); /* the hook may remove itself */
     haul_status      status = haulpy_ended(run_hook(PyTuple_GetItem(pair, after), args, after), "hook");
-    Py_DECREF(pair);
-    PyGILState_Release(gil);
+    haulpy_leave_python(gil, 1, pair);
     return status;
 }
 
