@@ -94,9 +94,8 @@ for how in ("amax", "amin", "mean", "prod"):
 def _(haul, x, index, source, accumulate=False):
     count = math.prod(x.shape)
     index = haul.where(index < 0, index + count, index).reshape(-1)
-    source = source.reshape(-1)
-    flat = haul.scatter_add(x.reshape(-1), 0, index, source) if accumulate else haul.scatter(x.reshape(-1), 0, index, source)
-    return flat.reshape(x.shape)
+    write = haul.scatter_add if accumulate else haul.scatter
+    return write(x.reshape(-1), 0, index, source.reshape(-1)).reshape(x.shape)
 
 
 @row("unravel_index")
