@@ -13,8 +13,8 @@
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "cli/train/one_step.h"
-#include "plan/here.h"
 #include "plan/cluster/ranks.h"
+#include "plan/here.h"
 
 typedef struct what_if_options {
     one_step      step;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "core/error.h"
 #include "plan/cluster/ranks.h"
 #include "plan/cluster/stage.h"
 #include "support/random.h"
@@ -25,6 +26,7 @@ typedef struct training {
     haul_optimizer *optimizer;
     int64_t         examples;
     bool            forward_only;
+    int64_t         least; /* examples that the network takes */
 } training;
 
 static haul_status step(void *context)
@@ -41,6 +43,8 @@ static haul_status record(void *context, int64_t examples, haul_program *out)
 {
     training *t = context;
     t->examples = examples;
+    if (examples < t->least)
+        return haul__fail(HAUL_SHAPE, "step", "x", "more examples are needed");
     return haul_program_record(step, t, out);
 }
 
@@ -284,6 +288,26 @@ static void test_choice(void **state)
     haul__cluster_free(&plans);
 }
 
+/* Sizes of micro-batches that the network refuses are left out. */
+static void test_refused_sizes(void **state)
+{
+    (void)state;
+    haul__cluster_request r = request_of(64);
+    trained.least = 4;
+    haul__cluster_plans plans = find(&r);
+    assert_true(plans.count > 0);
+    for (int i = 0; i < plans.count; i++)
+        assert_true(plans.items[i].examples >= 4);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    haul__cluster_free(&plans);
+    trained.least = BATCH + 1;
+    assert_int_equal(haul__cluster_find(&r, &plans), HAUL_SHAPE);
+    assert_non_null(strstr(haul_error_message(), "more examples"));
+    haul__cluster_free(&plans);
+    haul_error_clear();
+    trained.least = 0;
+}
+
 /* ---- bad requests ---- */
 
 static void test_bad_requests(void **state)
@@ -313,9 +337,9 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_ranks),     cmocka_unit_test(test_shards), cmocka_unit_test(test_equal_stages),
-        cmocka_unit_test(test_copies),       cmocka_unit_test(test_cuts),   cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_as_ranks),      cmocka_unit_test(test_shards),       cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -260,21 +260,18 @@ static haul_status add_examples(search *f)
     return status;
 }
 
-static haul_status search_examples(search *f)
+static haul_status search_program(search *f, const haul_program *program)
 {
     const haul__cluster_request *r = f->request;
-    haul_program                 program = {.operation_count = 0};
-    haul_status                  status = r->record(r->context, f->examples, &program);
-    if (!status)
-        status = haul__units_find(&program, r->machine, r->device, &f->units);
+    haul_status                  status = haul__units_find(program, r->machine, r->device, &f->units);
     if (!status)
         status = add_examples(f);
     f->out->units = f->units.count;
+    f->out->joined = f->units.joined;
     f->out->gradient_bytes = 0;
     for (int i = 0; i < f->units.gradient_count; i++)
         f->out->gradient_bytes += f->units.gradients[i].bytes;
     haul__units_free(&f->units);
-    haul_program_free(&program);
     return status;
 }
 
@@ -297,21 +294,29 @@ static bool some_fit(const search *f, int first)
     return fits;
 }
 
-/* The numbers of micro-batches of all replicas that divide the batch, the largest first, so that micro-batches grow. */
+/* The numbers of micro-batches of all replicas that divide the batch, the largest first, so that micro-batches grow. A
+ * network may refuse small ones, as batch normalisation refuses single examples. */
 static haul_status search_pieces(search *f)
 {
     const haul__cluster_request *r = f->request;
     const int64_t                wanted = (int64_t)larger(r->only.replicas, 1) * larger(r->only.parts, 1);
-    haul_status                  status = HAUL_OK;
+    haul_status                  status = HAUL_OK, refused = HAUL_OK;
     bool                         goes_on = true;
     for (int64_t pieces = HAUL__CLUSTER_PIECES; !status && goes_on && pieces >= wanted; pieces /= 2) {
-        const int first = f->out->count;
+        const int    first = f->out->count;
+        haul_program program = {.operation_count = 0};
         f->examples = r->batch / pieces;
         if (r->batch % pieces || f->examples > r->most)
             continue;
-        status = search_examples(f);
+        refused = r->record(r->context, f->examples, &program);
+        status = refused ? HAUL_OK : search_program(f, &program);
+        haul_program_free(&program);
         goes_on = f->out->count == first || some_fit(f, first);
     }
+    if (refused && !f->out->count)
+        return refused;
+    if (!status)
+        haul_error_clear();
     return status;
 }
 

@@ -25,7 +25,7 @@ typedef struct haul__layout {
 } haul__layout;
 
 typedef struct haul__cluster_request {
-    /* Records the step of one micro-batch of so many examples. */
+    /* Records the step of one micro-batch of so many examples. Sizes for which it fails are left out. */
     haul_status (*record)(void *context, int64_t examples, haul_program *out);
     void                *context;
     const haul__machine *machine; /* of each host */
@@ -61,9 +61,11 @@ typedef struct haul__cluster_plans {
     int                 count;
     int64_t             gradient_bytes; /* of the network */
     int                 units;          /* modules that can be cut from each other */
+    bool                joined; /* their backward passes write the same memory, so stages of haul train wait for it */
 } haul__cluster_plans;
 
-/* haul__cluster_free is due, also after a failure. No plan: none of `only` divides the batch. */
+/* haul__cluster_free is due, also after a failure: the last one of `record` if no size could be recorded. No plan: none
+ * of `only` divides the batch. */
 haul_status haul__cluster_find(const haul__cluster_request *request, haul__cluster_plans *out);
 void        haul__cluster_free(haul__cluster_plans *plans);
 

@@ -29,6 +29,13 @@ assert all(best["step_ms"] <= 1.01 * p["step_ms"] for p in d["fewer"] + d["other
 assert {p["stages"] for p in d["others"]} >= {2, 4, 8} and all(p["why_not"] for p in d["others"])
 END
 
+# ---- networks with residual connections ----
+run 0 plan --model mobilenet_v2 --machine h200 --ranks 4 --only stages=2
+check "it is said that stages wait" grep -q '^Modules of this network add gradients in the same memory' out
+check "single examples, which batch norm refuses, are left out" test "$(grep -c '^Best: ' out)" -eq 1
+run 0 plan --model simplecnn --machine h200 --ranks 4 --only stages=2
+check "not of other networks" test "$(grep -c '^Modules of this' out)" -eq 0
+
 # ---- the times of haul what-if ----
 run 0 what-if --model simplecnn --batch 1024 --machine h200 --ranks 64 --per-host 8 --pieces 128 --overlap --json
 cp out what-if.json
