@@ -52,7 +52,7 @@ typedef struct table {
     const what_if_ranks *options;
     const haul__machine *machine;
     int                  device;
-    int64_t              batch;
+    int64_t              batch, most; /* examples; of a piece at most, which the data has */
     column               columns[MOST_RANK_COLUMNS];
     int64_t              longest_ps; /* of their steps */
 } table;
@@ -87,6 +87,11 @@ static bool find_pieces(const table *t, column *c)
     while (!t->options->pieces && c->pieces < c->ranks)
         c->pieces *= 2;
     c->piece = t->batch / c->pieces;
+    if (c->pieces >= c->ranks && c->piece > t->most) {
+        complain("a piece of %s examples is more than the %s of the data; give a larger --pieces", text_count(c->piece),
+                 text_count(t->most));
+        return false;
+    }
     if (c->pieces >= c->ranks)
         return train_options_pieces_divide(c->pieces, t->batch);
     complain("%s ranks are more than %s pieces; give --pieces %s or more, or leave it out", text_count(c->ranks),
@@ -222,7 +227,11 @@ static bool show_json(const table *t, const train_options *o)
 
 int what_if_ranks_show(const what_if_ranks *r, const one_training *training, const haul__machine *machine, bool json)
 {
-    table t = {.options = r, .machine = machine, .device = hosts_device_of(machine), .batch = training->options->batch};
+    table     t = {.options = r,
+                   .machine = machine,
+                   .device = hosts_device_of(machine),
+                   .batch = training->options->batch,
+                   .most = haul_dataset_count(training->data)};
     const int code = fill(&t, training);
     if (code)
         return code;

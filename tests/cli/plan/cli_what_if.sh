@@ -161,6 +161,8 @@ check "this computer" grep -q '1 rank on each host, each with cpu of this comput
 for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2' --overlap '--ranks 2 --pieces 5 --batch 60' '--ranks 2 --batch 60'; do
     run 2 what-if --machine h200 --model dense $wrong
 done
+run 2 what-if --machine h200 --ranks 1 -- --model dense --data blobs:64 --batch 1024
+complains "a piece of 128 examples is more than the 64 of the data; give a larger --pieces"
 run 2 what-if --ranks 1,2 -- --model dense --data blobs:64 --pieces 16
 complains "--pieces is an option of haul what-if, too; give it before --"
 run 0 what-if --ranks 1,2 --json -- --model char_gpt --data sentences:64 --batch 8 --layers 1
