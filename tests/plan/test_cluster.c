@@ -150,6 +150,20 @@ static void test_as_ranks(void **state)
     }
 }
 
+/* Ranks on the CPU share it with those that the layout has on their host. */
+static void test_shared_host(void **state)
+{
+    (void)state;
+    const haul__layout    any = {.shard = -1};
+    haul__cluster_request one = request_of(1), four = request_of(4);
+    one.device = four.device = 0;
+    haul__cluster_plans alone = find(&one), plans = find(&four);
+    assert_true(haul__cluster_best(&alone, 1, one.limit, &any)->step_ps ==
+                haul__cluster_best(&plans, 1, four.limit, &any)->step_ps);
+    haul__cluster_free(&alone);
+    haul__cluster_free(&plans);
+}
+
 /* What shards save and cost, of four ranks with 4 x (256 x 256 + 256) parameters, in f32. */
 static void test_shards(void **state)
 {
@@ -337,9 +351,9 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_ranks),      cmocka_unit_test(test_shards),       cmocka_unit_test(test_equal_stages),
-        cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),         cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_shared_host),  cmocka_unit_test(test_as_ranks),      cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_equal_stages), cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_choice),       cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

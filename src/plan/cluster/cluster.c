@@ -18,7 +18,9 @@ typedef struct search {
     size_t                       room;
     haul__units                  units;
     int64_t                      examples;
-    haul__stage                  stages[HAUL__CLUSTER_STAGES];
+    haul__stage                  cut[HAUL__CLUSTER_STAGES];
+    haul__stage                  stages[HAUL__CLUSTER_STAGES]; /* the same of the layout */
+    int                          sharers;                      /* of a device: ranks of a host share its CPU */
 } search;
 
 /* ---- the exchange of a stage ---- */
@@ -63,8 +65,9 @@ static int64_t exchange_gradients(const search *f, const haul__exchange *x, cons
         if (--left > 0 && filled < f->request->bucket)
             continue;
         const int64_t takes = bucket_ps(x, l, filled);
-        free_at =
-            haul__ps_add(larger(free_at, haul__ps_add(s->last_ps, haul__stage_shared(f->request, passed))), takes);
+        free_at = haul__ps_add(
+            larger(free_at, haul__ps_add(s->last_ps, smaller(passed, HAUL__MACHINE_MOST_PS / f->sharers) * f->sharers)),
+            takes);
         exchanged = haul__ps_add(exchanged, takes);
         out->sent_bytes += haul__exchange_sent(x, filled) * (l->shard < 2 ? 2 : 1);
         filled = 0;
@@ -177,6 +180,11 @@ static void predict(search *f, haul__cluster_plan *out)
     const haul__layout  *l = &out->layout;
     const haul__exchange x = exchange_of(f->request, l);
     int64_t              alone = 0;
+    f->sharers = f->request->device ? 1 : (int)smaller(f->request->per_host, l->replicas);
+    for (int s = 0; s < l->stages; s++) {
+        f->stages[s] = f->cut[s];
+        haul__stage_share(&f->stages[s], f->sharers);
+    }
     run_alone(f, l, &alone, &out->compute_ps);
     for (int s = 0; s < l->stages; s++)
         f->stages[s].fetch_ps = l->shard == 3 ? fetching(&x, &f->stages[s]) : 0;
@@ -253,7 +261,7 @@ static haul_status add_examples(search *f)
     for (int stages = 1; stages <= most && !status; stages *= 2) {
         if (!suits_hosts(r, stages) || (r->only.stages && r->only.stages != stages))
             continue;
-        status = haul__stages_cut(&f->units, r, stages, f->stages);
+        status = haul__stages_cut(&f->units, r, stages, f->cut);
         if (!status)
             status = add_layouts(f, stages);
     }

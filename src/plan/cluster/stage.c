@@ -94,16 +94,11 @@ static void add_units(const haul__units *u, const haul__cluster_request *r, int 
     }
 }
 
-int64_t haul__stage_shared(const haul__cluster_request *r, int64_t ps)
-{
-    return r->device ? ps : smaller(ps, HAUL__MACHINE_MOST_PS / r->per_host) * r->per_host;
-}
-
-static void share_host(const haul__cluster_request *r, haul__stage *s)
+void haul__stage_share(haul__stage *s, int ranks)
 {
     int64_t *all[] = {&s->forward_ps, &s->backward_ps, &s->update_ps, &s->add_ps, &s->sum.metrics_ps};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = haul__stage_shared(r, *all[i]);
+        *all[i] = smaller(*all[i], HAUL__MACHINE_MOST_PS / ranks) * ranks;
 }
 
 static void take_stages(const haul__units *u, const cut *best, int count, haul__stage *out)
@@ -133,7 +128,6 @@ haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *
         take_stages(u, best, count, out);
     for (int s = 0; s < count && !status; s++) {
         add_units(u, r, s, count, &out[s]);
-        share_host(r, &out[s]);
         out[s].memory = haul__units_memory_of(u, out[s].first, out[s].end, change);
     }
     haul__free(best);

@@ -23,8 +23,8 @@ typedef struct haul__stage {
 /* Cuts the units into so many stages, of which the longest one is as short as possible, with the copies before it. */
 haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *r, int count, haul__stage *out);
 
-/* A time of the device: ranks on the CPU share it with the others of their host. */
-int64_t haul__stage_shared(const haul__cluster_request *r, int64_t ps);
+/* Makes the stage that of a device which so many ranks share, as those of a host share its CPU. */
+void haul__stage_share(haul__stage *s, int ranks);
 
 /* The forward passes of all micro-batches, and then the backward passes, the last micro-batch first. Devices and links
  * work at the same time, each in this order. `fetches`: passes wait for parameters of other ranks. */
