@@ -5,6 +5,7 @@
 #include <haul/ops.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -106,6 +107,7 @@ static haul_status fail_gradient(const haul__node *node, int i, bool arrived)
 {
     char        where[WHERE], operands[TEXT];
     const char *name = operand_name(node->operation, i);
+    HAUL__ASSERT(i >= 0 && i < node->edge_count && haul__needs(node, i));
     where_text(node->path, node->label, where, sizeof where);
     edges_text(node, operands, sizeof operands);
     if (arrived)
@@ -169,7 +171,8 @@ static haul_status check_written(const haul__operation *operation, haul_tensor *
     haul_status status = HAUL_OK;
     for (int i = 0; i < count && !status; i++) {
         const haul__operand *spec = &operation->operands[operation->repeat ? i % operation->repeat : i];
-        bool                 found = false;
+        HAUL__ASSERT(operation->repeat || i < HAUL__MAX_OPERANDS);
+        bool found = false;
         if (spec->written)
             status = look(operands[i], &found);
         if (!status && found)

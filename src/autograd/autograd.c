@@ -4,6 +4,7 @@
 #include "autograd/hooks.h"
 #include "autograd/pass.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/duration.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -73,6 +74,7 @@ static haul_tensor *spread(haul_tensor *grad, const char *operation)
         haul__fail_within(operation);
     else if (haul__scope_take(&scope, copy))
         own = copy;
+    HAUL__ASSERT(!own || !haul__overlaps_itself(own));
     haul__scope_close(&scope);
     return own;
 }
@@ -123,6 +125,7 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
         haul__object_release(own);
         return haul_error_status();
     }
+    HAUL__ASSERT(!own || (!own->node && own->dtype == t->dtype && own->storage->device == t->storage->device));
     haul__object_release(t->grad);
     t->grad = own;
     haul__set_role(own, HAUL__ROLE_GRADIENT);
@@ -143,6 +146,7 @@ static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
  * leaf's gradient stays as it is: the pass may still fail, and the program may hold it. */
 static haul_tensor *sum(const haul_tensor *leaf, haul_tensor *arrived)
 {
+    HAUL__ASSERT(leaf->grad && haul__shape_equal(&leaf->grad->shape, &arrived->shape));
     if (!may_keep(leaf, arrived) || !haul__tensor_same_layout(leaf->grad, arrived))
         return haul_add(leaf->grad, arrived);
     return haul_add_into(arrived, leaf->grad, arrived) ? NULL : arrived;
@@ -181,6 +185,7 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived, bool a
     if (g == arrived)
         return g;
     haul__object_release(arrived);
+    HAUL__ASSERT(haul__failed(g) || (g->storage->device == device && g->dtype == leaf->dtype));
     if (haul__failed(g))
         return NULL;
     haul__object_keep(g);
@@ -198,6 +203,7 @@ static haul_status prepare_leaf(haul_tensor *leaf, haul_tensor *g)
 /* Takes over the reference to the gradient. */
 static void replace_gradient(haul_tensor *leaf, haul_tensor *g)
 {
+    HAUL__ASSERT(g && g->dtype == leaf->dtype && haul__shape_equal(&g->shape, &leaf->shape));
     haul__object_release(leaf->grad);
     leaf->grad = g;
     haul__set_role(g, HAUL__ROLE_GRADIENT);
@@ -292,6 +298,7 @@ typedef struct grad_call {
 static haul_status take_gradients(const haul__pass_result *result, void *context)
 {
     grad_call *call = context;
+    HAUL__ASSERT(call->count > 0 && !call->kept[0]);
     for (int i = 0; i < call->count; i++) {
         call->kept[i] = haul__gradient_of(result, call->inputs[i]);
         haul__object_keep(call->kept[i]);

@@ -9,6 +9,7 @@
 #include "autograd/pass.h"
 #include "autograd/pass_graph.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/thread.h"
@@ -61,6 +62,7 @@ bool haul__gradient_is_own(const haul_tensor *g)
  * tensor, and a recorded pass may save it. */
 static haul_tensor *sum(const pass *p, haul_tensor *held, haul_tensor *gradient)
 {
+    HAUL__ASSERT(held->dtype == gradient->dtype && haul__shape_equal(&held->shape, &gradient->shape));
     if (p->keeps || !haul__gradient_is_own(held) || !haul__tensor_same_layout(held, gradient))
         return haul_add(held, gradient);
     return haul_add_into(held, held, gradient) ? NULL : held;
@@ -95,6 +97,7 @@ static bool moves(const pass *p, const haul__edge *edge)
 /* Brings a gradient to the input's shape, dtype and device. */
 static haul_tensor *fit(const pass *p, haul_tensor *g, const haul__edge *edge)
 {
+    HAUL__ASSERT(edge->device && (!edge->node || !edge->leaf));
     if (!haul__shape_equal(&g->shape, &edge->shape))
         g = haul__sum_to(g, &edge->shape);
     if (!haul__failed(g) && g->dtype != edge->dtype)
@@ -106,6 +109,7 @@ static haul_tensor *fit(const pass *p, haul_tensor *g, const haul__edge *edge)
 
 static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradient)
 {
+    HAUL__ASSERT(edge->node || edge->leaf);
     bool is_new;
     if (!haul__pass_wants(&p->graph, edge))
         return HAUL_OK;
@@ -120,12 +124,14 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     if (!haul__grow(&p->leaves, &p->leaf_capacity, p->leaf_count + 1, sizeof(haul_tensor *)))
         return haul__fail_memory(p->graph.operation, sizeof(haul_tensor *));
     p->leaves[p->leaf_count++] = edge->leaf;
+    HAUL__ASSERT(p->leaf_count == p->of_leaves.count); /* each leaf once */
     return HAUL_OK;
 }
 
 /* Calls the hooks of a leaf whose gradient is complete, and passes the gradient on. */
 static haul_status complete_leaf(pass *p, haul_tensor *leaf, haul__map_entry *e)
 {
+    HAUL__ASSERT(e->key == leaf && e->value);
     haul_tensor *gradient = e->value;
     haul_status  status =
         leaf->hooks ? haul__run_gradient_hooks(leaf->hooks, 0, &gradient, p->graph.operation) : HAUL_OK;
@@ -141,6 +147,7 @@ static haul_status complete_leaves(pass *p, const haul__node *node)
     for (int k = 0; !status && k < node->edge_count; k++) {
         haul_tensor     *leaf = node->edges[k].leaf;
         haul__map_entry *left = leaf ? haul__map_find(&p->graph.uses, leaf) : NULL;
+        HAUL__ASSERT(!leaf || (left && left->value)); /* this edge was counted */
         if (!left || (left->value = (void *)((uintptr_t)left->value - 1)))
             continue;
         haul__map_entry *e = haul__map_find(&p->of_leaves, leaf);
@@ -227,6 +234,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_tensor *arrived[HAUL__NODE_RESULTS], *results[HAUL__NODE_RESULTS];
     haul_status  status = HAUL_OK;
     bool         any = false;
+    HAUL__ASSERT(node->result_count > 0 && node->result_count <= HAUL__NODE_RESULTS);
     for (int k = 0; k < node->result_count; k++) {
         haul__map_entry *e = haul__map_find(&p->graph.of_nodes, haul__pass_key(node, k));
         arrived[k] = e ? e->value : NULL;
@@ -272,6 +280,7 @@ static bool return_saved(const haul__node *node)
 /* The device computes the gradients of earlier nodes while what the next ones saved returns from host memory. */
 static void return_ahead(pass *p)
 {
+    HAUL__ASSERT(p->graph.at < p->graph.count && p->ahead <= p->graph.count);
     const size_t end = p->graph.count - p->graph.at > NODES_AHEAD ? p->graph.at + NODES_AHEAD + 1 : p->graph.count;
     p->ahead = p->ahead > p->graph.at ? p->ahead : p->graph.at + 1;
     while (p->ahead < end && return_saved(p->graph.nodes[p->ahead]))
@@ -303,6 +312,8 @@ static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
     for (p->graph.at = 0; !status && p->graph.at < p->graph.count; p->graph.at++) {
+        HAUL__ASSERT(!p->graph.at || p->graph.nodes[p->graph.at - 1]->order > p->graph.nodes[p->graph.at]->order ||
+                     p->graph.nodes[p->graph.at]->order > p->graph.before);
         haul__node *node = p->graph.nodes[p->graph.at];
         if (p->may_return)
             return_ahead(p);
@@ -321,6 +332,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
 {
     char have[80], want[80];
     bool is_new;
+    HAUL__ASSERT(y->node && y->node_result >= 0 && y->node_result < y->node->result_count);
     if (haul__is_none(seed)) {
         if (y->count != 1)
             return haul__fail(
@@ -427,6 +439,8 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
 {
     static const char text[] = "backward pass";
     int               section;
+    HAUL__ASSERT(!request->complete || !request->commit); /* gradients of leaves go one way */
+    HAUL__ASSERT(!request->inputs == !request->input_count);
     if (haul__is_followed()) {
         const haul__asked_pass call = asked(request);
         return haul__follower_now()->pass(haul__follower_now(), &call);
@@ -451,7 +465,8 @@ haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tenso
 haul_tensor *haul__gradient_take(const haul__pass_result *result, const haul_tensor *leaf)
 {
     haul__map_entry *e = haul__map_find(result->of_leaves, leaf);
-    haul_tensor     *gradient = e->value;
+    HAUL__ASSERT(e && e->value); /* a leaf of the result, of which the gradient is taken once */
+    haul_tensor *gradient = e->value;
     e->value = NULL;
     return gradient;
 }

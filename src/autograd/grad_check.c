@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/option.h"
@@ -54,7 +55,8 @@ static haul_status evaluate(const check *c, int which, double *host, int64_t at,
 {
     haul_tensor *leaf = c->leaves[which];
     double       before = host[at];
-    haul_scope  *scope = haul__scope_push(NULL);
+    HAUL__ASSERT(which < c->count && at >= 0 && at < leaf->count);
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     host[at] = value;
@@ -90,6 +92,7 @@ static haul_status compare_element(const check *c, int which, double *host, int6
 static haul_status compare_input(const check *c, int which, haul_tensor *gradient)
 {
     int64_t count = c->leaves[which]->count;
+    HAUL__ASSERT(haul__is_none(gradient) || gradient->count == count);
     double *host = haul__calloc((size_t)count * 2 + 1, sizeof *host), *analytic = host ? host + count : NULL;
     if (!host)
         return haul__fail_memory(operation, (size_t)count * 2 * sizeof *host);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
@@ -39,6 +40,7 @@ bool haul__has_hooks(void)
 static void destroy(void *object)
 {
     hook_list *list = object;
+    HAUL__ASSERT(atomic_load_explicit(&lists, memory_order_relaxed) > 0);
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].destroy)
             list->items[i].destroy(list->items[i].context);
@@ -104,6 +106,7 @@ int64_t haul_tensor_add_hook_with(const haul_tensor_hook_options *options)
     }
     *place = list;
     const int64_t id = atomic_fetch_add_explicit(&added, 1, memory_order_relaxed) + 1;
+    HAUL__ASSERT(!list->count || list->items[list->count - 1].id < id); /* the order of calls */
     list->items[list->count++] = (hook){id,
                                         options->t->node ? options->t->node_result : 0,
                                         options->gradient,
@@ -129,6 +132,7 @@ haul_status haul_tensor_remove_hook(haul_tensor *t, int64_t id)
     void     **place = place_of(t);
     hook_list *list = *place;
     size_t     i = list ? find(list, id) : 0;
+    HAUL__ASSERT(!list || list->count); /* an empty list is released */
     if (!list || i == list->count || (t->node && list->items[i].result != t->node_result))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "id", "t has no hook %lld", (long long)id);
     const hook removed = list->items[i];
@@ -222,6 +226,7 @@ static bool next(const hook_list *list, int64_t *last, hook *out)
 
 haul_status haul__run_gradient_hooks(void *hooks, int result, haul_tensor **gradient, const char *operation)
 {
+    HAUL__ASSERT(hooks && haul__is_tensor(*gradient) && result >= 0 && result < HAUL__NODE_RESULTS);
     haul_status status = HAUL_OK;
     int64_t     last = 0;
     hook        h;
@@ -238,7 +243,8 @@ haul_status haul__run_gradient_hooks(void *hooks, int result, haul_tensor **grad
 
 haul_status haul__run_leaf_hooks(haul_tensor *leaf, const char *operation)
 {
-    void       *hooks = leaf->hooks;
+    void *hooks = leaf->hooks;
+    HAUL__ASSERT(hooks && leaf->grad);
     haul_status status = HAUL_OK;
     int64_t     last = 0;
     hook        h;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* ---- nodes ---- */
@@ -16,6 +17,7 @@ static bool add_node(haul__pass_graph *g, haul__node *node)
         return false;
     if (is_new)
         g->nodes[g->count++] = node;
+    HAUL__ASSERT(g->count <= g->of_nodes.count && g->count <= g->capacity);
     return true;
 }
 
@@ -50,8 +52,9 @@ static bool count_uses(haul__pass_graph *g, size_t first)
 {
     for (size_t i = first; g->counts && i < g->count; i++)
         for (int k = 0; k < g->nodes[i]->edge_count; k++) {
-            bool             is_new;
-            haul_tensor     *leaf = g->nodes[i]->edges[k].leaf;
+            bool         is_new;
+            haul_tensor *leaf = g->nodes[i]->edges[k].leaf;
+            HAUL__ASSERT(!leaf || !g->nodes[i]->edges[k].node);
             haul__map_entry *e = leaf ? haul__map_insert(&g->uses, leaf, &is_new) : NULL;
             if (leaf && !e)
                 return false;
@@ -69,6 +72,7 @@ haul_status haul__pass_want(haul__pass_graph *g, haul_tensor *const *inputs, int
     g->selects = inputs != NULL;
     for (int i = 0; i < count; i++) {
         const haul__edge to = haul__edge_to(inputs[i]);
+        HAUL__ASSERT(to.node || to.leaf);
         if (!haul__map_insert(&g->wanted, to.node ? haul__pass_key(to.node, to.result) : to.leaf, &is_new))
             return haul__fail_memory(g->operation, sizeof(haul__map_entry));
     }
@@ -81,6 +85,7 @@ static haul_status find_leading(haul__pass_graph *g)
     for (size_t i = g->selects ? g->count : 0; i--;) {
         const haul__node *node = g->nodes[i];
         bool              is_new, is_leading = false;
+        HAUL__ASSERT(i == 0 || g->nodes[i - 1]->order > node->order);
         for (int k = 0; !is_leading && k < node->edge_count; k++)
             is_leading = haul__pass_wants(g, &node->edges[k]);
         if (is_leading && !haul__map_insert(&g->leading, node, &is_new))
@@ -102,6 +107,7 @@ static haul_status check_not_used_up(const haul__pass_graph *g)
 
 haul_status haul__pass_collect(haul__pass_graph *g, haul__node *root)
 {
+    HAUL__ASSERT(!g->count && root->order <= g->before);
     if (!add_node(g, root) || !add_reachable(g, 0) || !count_uses(g, 0))
         return haul__fail_memory(g->operation, g->count * sizeof(haul__node *));
     if (!is_sorted(g))
@@ -135,6 +141,7 @@ haul_status haul__pass_add(haul__pass_graph *g, haul_tensor *const *results, int
     const size_t first = g->count;
     bool         ok = true;
     haul_status  status = HAUL_OK;
+    HAUL__ASSERT(g->at < g->count && before >= g->before);
     for (int k = 0; ok && !status && k < count; k++) {
         haul__node *root = haul__is_none(results[k]) ? NULL : results[k]->node;
         status = check_order(g, root, before);

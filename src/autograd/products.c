@@ -2,6 +2,7 @@
 #include <haul/haul.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -45,6 +46,7 @@ static haul_tensor *contract(haul_tensor *const *gradients, haul_tensor *const *
     for (int i = 0; i < count; i++) {
         if (haul__is_none(gradients[i]) || !haul_requires_grad(gradients[i]))
             continue;
+        HAUL__ASSERT(haul__shape_equal(&gradients[i]->shape, &directions[i]->shape));
         haul_tensor *part = haul_sum(haul_mul(gradients[i], haul_detach(directions[i])));
         sum = haul__is_none(sum) ? part : haul_add(sum, part);
     }
@@ -108,6 +110,7 @@ static haul_status join_shapes(const haul_tensor *y, const haul_tensor *x, haul_
 /* One for element `at` of y, else zeros; places are the numbers of y's elements, on its device. */
 static haul_tensor *unit(const haul_tensor *y, haul_tensor *places, int64_t at)
 {
+    HAUL__ASSERT(at >= 0 && at < y->count);
     return haul_reshape(haul_cast(haul_eq_scalar(places, (double)at), y->dtype), y->shape);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/map.h"
@@ -118,6 +119,7 @@ static haul_status keep_inputs(recompute *r, haul_tensor *const *inputs, int cou
         if (!haul__is_none(handle) && save(r, handle))
             return haul_error_status();
     }
+    HAUL__ASSERT(r->count == count && r->saved_count <= count);
     return HAUL_OK;
 }
 
@@ -139,12 +141,14 @@ static haul_status keep_frames(recompute *r)
         if (f->name && !copy->name)
             return haul__fail_memory(r->body.operation, strlen(f->name));
     }
+    HAUL__ASSERT(r->frame_count == count);
     return HAUL_OK;
 }
 
 /* The caller gets a reference. After a failure nothing is left. */
 static recompute *new_recompute(const haul__recompute_body *body, haul_tensor *const *inputs, int count)
 {
+    HAUL__ASSERT(body->result_count >= 0 && body->result_count <= HAUL__NODE_RESULTS);
     recompute *r = haul__calloc(1, sizeof *r);
     if (!r) {
         haul__fail_memory(body->operation, sizeof *r);
@@ -382,6 +386,7 @@ static haul_status check_unchanged(const recompute *r, const haul__node *node)
         if (is_changed(saved++))
             return refuse_change(r, "a parameter", leaf, "changed in place");
     }
+    HAUL__ASSERT(saved == r->saved + r->saved_count); /* each was looked at */
     return HAUL_OK;
 }
 
@@ -421,9 +426,10 @@ static void restore_settings(const recompute *r)
 
 static haul_status run_again(const haul__node *node, haul_tensor **results)
 {
-    recompute  *r = node->owned;
-    haul_scope  scope;
-    int64_t     drawn = 0;
+    recompute *r = node->owned;
+    haul_scope scope;
+    int64_t    drawn = 0;
+    HAUL__ASSERT(r && r->body.result_count == node->result_count);
     haul_status status = node->bare ? haul__node_refuse(node) : check_unchanged(r, node);
     if (!status)
         status = haul__scope_open(&scope, r->body.operation);

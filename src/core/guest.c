@@ -1,5 +1,6 @@
 #include "core/guest.h"
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 
@@ -19,6 +20,7 @@ __attribute__((noinline)) haul__guest haul__guest_begin(void)
 haul_status haul__guest_end(const haul__guest *before, haul_status status, const char *operation)
 {
     const bool trespassed = haul__tls.guest.trespassed;
+    HAUL__ASSERT(before->floor <= haul_scope_depth()); /* the caller's scopes are open */
     haul__tls.guest = *before;
     if (status || __builtin_expect(!trespassed, 1))
         return status;

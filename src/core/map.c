@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/small_blocks.h"
 
 enum { LEAST = 16 };
@@ -23,6 +24,7 @@ static haul__map_entry *slot_of(const haul__map *map, const void *key)
 static bool grow(haul__map *map)
 {
     haul__map larger = {.capacity = map->capacity ? 2 * map->capacity : LEAST, .count = map->count};
+    HAUL__ASSERT((map->capacity & (map->capacity - 1)) == 0 && map->count <= map->capacity);
     larger.entries = haul__small_alloc(larger.capacity * sizeof *larger.entries);
     if (!larger.entries)
         return false;
@@ -45,10 +47,12 @@ haul__map_entry *haul__map_insert(haul__map *map, const void *key, bool *is_new)
 {
     if (2 * map->count >= map->capacity && !grow(map))
         return NULL;
+    HAUL__ASSERT(key);
     haul__map_entry *e = slot_of(map, key);
     *is_new = !e->key;
     e->key = key;
     map->count += *is_new;
+    HAUL__ASSERT(2 * map->count <= map->capacity);
     return e;
 }
 

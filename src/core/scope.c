@@ -5,6 +5,7 @@
 #include "core/scope.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/lifetime.h"
@@ -13,6 +14,7 @@
 
 static void unlink_object(haul__object *object)
 {
+    HAUL__ASSERT(object->scope && object->link.prev->next == &object->link && object->link.next->prev == &object->link);
     object->link.prev->next = object->link.next;
     object->link.next->prev = object->link.prev;
     object->scope = NULL;
@@ -136,6 +138,7 @@ static void pop_innermost(haul__context *context)
 {
     haul_scope *scope = context->innermost;
     haul__scope_release(scope);
+    HAUL__ASSERT(context->innermost == scope && scope->thread == context); /* destructors closed their scopes */
     if (holds(context, scope))
         release_held(context, scope);
     context->state = scope->saved;

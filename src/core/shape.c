@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 /* The largest element size. The byte counts of all tensors that pass haul__shape_count fit an int64_t. */
@@ -122,6 +123,7 @@ void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int6
     for (int d = 0; d < shape->ndim; d++)
         if (shape->dims[d] == 1) /* their strides do not matter */
             order[count++] = d;
+    HAUL__ASSERT(count == shape->ndim); /* each axis once */
     strides_in_order(shape, order, strides);
 }
 

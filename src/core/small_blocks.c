@@ -2,6 +2,7 @@
 #include "core/small_blocks.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/spin.h"
 #include "core/thread.h"
 
@@ -51,6 +52,7 @@ static void heap_put(haul__thread_memory *memory, size_t class)
         return;
     }
     list->count = capacity(class) - memory->spare_room[class];
+    HAUL__ASSERT(list->count > 0 && list->count <= capacity(class));
     memory->spare[class] = NULL;
     memory->spare_room[class] = 0;
     haul__spin_lock(&heap.lock);
@@ -70,6 +72,7 @@ static bool heap_take(size_t class)
     haul__spin_unlock(&heap.lock);
     if (!list)
         return false;
+    HAUL__ASSERT(!haul__tls.memory->spare[class] && list->count > 0 && list->count <= capacity(class));
     haul__tls.memory->spare[class] = list;
     haul__tls.memory->spare_room[class] = capacity(class) - list->count;
     return true;
@@ -109,6 +112,7 @@ void *haul__small_alloc_slowly(size_t bytes)
     memory->spare[class] = spare->next;
     memory->spare_room[class]++;
     haul__context_count_block(&haul__tls, 1);
+    HAUL__ASSERT(memory->spare_room[class] <= capacity(class));
     return spare;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/guest.h"
@@ -178,6 +179,7 @@ haul_tensor *haul__failed_tensor(void)
     if (haul_error_status() == HAUL_OK)
         haul__fail(HAUL_STATE, NULL, NULL, "a call failed and recorded no error");
     haul__error_save(&failed->error);
+    HAUL__ASSERT(failed->error.status != HAUL_OK);
     return haul__own(failed, failed->error.operation);
 }
 
@@ -263,6 +265,7 @@ haul_tensor *haul__tensor_new_slowly(void)
 void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
                            int64_t offset)
 {
+    HAUL__ASSERT(dtype < HAUL_DTYPE_END && offset >= 0);
     t->dtype = dtype;
     t->shape = *shape;
     t->offset = offset;
@@ -292,6 +295,7 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
 void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other)
 {
     haul__storage *old = t->storage;
+    HAUL__ASSERT(t->count == other->count && haul__shape_equal(&t->shape, &other->shape));
     haul__object_keep(other->storage);
     atomic_store_explicit(&other->storage->role, atomic_load_explicit(&old->role, memory_order_relaxed),
                           memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 
 const haul__thread_memory haul__no_thread_memory;
@@ -36,6 +37,7 @@ static void thread_ends(void *p)
 {
     haul__context *context = p;
     haul__scope_pop_all();
+    HAUL__ASSERT(context == &haul__tls && context->registered && !context->innermost);
     memset(context->state.words, 0, sizeof context->state.words);
     haul__context_settle(context);
     haul__object_release(context->attached);
@@ -124,6 +126,7 @@ bool haul__context_register(void)
 {
     haul__context *context = &haul__tls;
     pthread_once(&once, start);
+    HAUL__ASSERT(!context->registered && context->memory == NO_MEMORY);
     haul__thread_memory *memory = have_key && !haul__fault_point(HAUL__FAULT_HOST) ? calloc(1, sizeof *memory) : NULL;
     if (!memory || pthread_setspecific(key, context) != 0) {
         free(memory);
@@ -149,6 +152,7 @@ void *haul__scratch(size_t bytes)
     haul__context *context = haul__context_get();
     if (!context)
         return NULL;
+    HAUL__ASSERT(!context->scratch == !context->scratch_bytes);
     if (context->scratch_bytes < bytes) {
         size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         free(context->scratch);

@@ -160,6 +160,7 @@ static haul_device *device_new(int b, int index)
     device->properties.driver = device->driver;
     device->properties.libraries = device->libraries;
     device->properties.bus = "";
+    HAUL__ASSERT(*device->name && index >= 0); /* the name that finds it again */
     device->kernels = haul__calloc(haul__kernel_slots(), sizeof *device->kernels);
     device->foreseen = haul__calloc(haul__kernel_slots(), sizeof *device->foreseen);
     if (!device->kernels || !device->foreseen) {
@@ -236,6 +237,7 @@ static haul_device *start_device(haul_device *device)
     if (!device->valid || device->compute)
         return device;
     haul__error_save(&before);
+    HAUL__ASSERT(registry.devices[device->slot] == device);
     haul_status status = device->backend->start ? device->backend->start(device) : HAUL_OK;
     if (!status)
         status = haul__streams_open(device);
@@ -267,6 +269,7 @@ static haul_device *invalid(const char *name, const char *format, ...)
     va_start(arguments, format);
     haul__vsnprintf(device->why, sizeof device->why, format, arguments);
     va_end(arguments);
+    HAUL__ASSERT(!device->valid && !device->backend);
     registry.invalid[registry.invalid_count++] = device;
     return device;
 }

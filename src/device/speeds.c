@@ -8,6 +8,7 @@
 
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/system/clock.h"
 #include "core/error.h"
@@ -79,6 +80,7 @@ static haul__machine *new_learnt(const haul_device *device)
     }
     for (int up = 0; up < 2 && m->device_count > 1; up++)
         m->links[m->link_count++] = (haul__machine_link){.from = !up, .to = up, .pinned = 1, .pageable = 1};
+    HAUL__ASSERT(m->device_count == 1 + (device != haul_cpu()));
     return m;
 }
 
@@ -90,6 +92,7 @@ void haul__speeds_learn(const haul_device *device, const haul__machine_learnt *t
     haul__error_save(&before);
     haul__machine *m = load(device, LEARNT);
     m = m ? m : new_learnt(device);
+    HAUL__ASSERT(!m || m->device_count > 0);
     for (int i = 0; m && i < count; i++)
         haul__machine_learn(&m->devices[m->device_count - 1], &times[i]);
     if (m)
@@ -126,6 +129,7 @@ void haul__speeds_store(const haul_device *device, const haul__machine *measured
 
 static const haul__machine *find_measured(const haul_device *device)
 {
+    HAUL__ASSERT(device->slot >= 0 && device->slot < HAUL__MAX_DEVICES);
     haul__machine *m = atomic_load_explicit(&known[device->slot], memory_order_acquire);
     if (!m) {
         haul__machine *read = haul__speeds_load(device), *fresh = read ? read : &nothing;

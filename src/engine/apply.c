@@ -7,6 +7,7 @@
 
 #include "backends/index_check.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/small_blocks.h"
@@ -54,6 +55,7 @@ static void end(haul__call *c)
 /* Handles without storage, for infer. */
 static haul_status make_handles(haul__call *c)
 {
+    HAUL__ASSERT(c->result_count <= HAUL__MAX_RESULTS);
     for (int i = 0; i < c->result_count; i++) {
         if (c->operation->results[i].hidden && !c->records)
             continue;
@@ -175,6 +177,7 @@ static void give_back(haul__call *c)
 /* All steps up to the results, which have no owner yet. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
+    HAUL__ASSERT(!c->into && !c->inferred);
     haul_status status = haul__take_operands(c, operands);
     if (!status && !c->fits)
         status = haul__pack_operands(c);
@@ -216,6 +219,7 @@ static haul_status deliver(haul__call *c, haul_tensor **results)
     haul_status status = HAUL_OK;
     for (int i = 0; i < c->result_count; i++) {
         bool given = !c->operation->results[i].hidden && results && !status;
+        HAUL__ASSERT(!c->results[i] || !c->results[i]->object.scope); /* results have no owner yet */
         if (!given)
             haul__object_release(c->results[i]);
         else if (!c->results[i])
@@ -266,6 +270,7 @@ static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
         if (c->results[i] != outs[i])
             status = haul__is_recorded() ? haul__dry_call_copy(outs[i], c->results[i])
                                          : haul__copy_elements(outs[i], c->results[i], c->operation->name);
+        HAUL__ASSERT(c->results[i]->dtype == outs[i]->dtype && c->results[i]->count == outs[i]->count);
         if (!status)
             haul__storage_changed(outs[i]->storage);
     }
@@ -407,7 +412,8 @@ __attribute__((noinline)) static haul_status apply_checked(const haul__operation
                                                            haul_tensor *const *operands, int count,
                                                            haul_tensor *const *outs, haul_tensor **results)
 {
-    uint32_t      *word = &haul__thread()->words[HAUL__ANOMALY];
+    uint32_t *word = &haul__thread()->words[HAUL__ANOMALY];
+    HAUL__ASSERT(haul__check_results && (*word & HAUL__CHECKS_FORWARD));
     const uint32_t before = *word;
     *word = 0;
     haul_status status = apply(operation, attributes, operands, count, outs, results);

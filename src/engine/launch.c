@@ -1,6 +1,7 @@
 /* Turns calls into commands, and computes what a call costs. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "device/launch_now.h"
 #include "device/residency.h"
 #include "engine/collect.h"
@@ -49,6 +50,7 @@ static haul_status find_record(const haul__call *c, const haul__buffer **out)
 __attribute__((noinline)) haul_status haul__launch_command(haul__command *command, int id,
                                                            haul__storage *const *storages)
 {
+    HAUL__ASSERT(command->buffer_count <= HAUL__MAX_BUFFERS && command->write_count <= command->buffer_count);
     haul__region buffers[HAUL__MAX_BUFFERS];
     for (int i = 0; i < command->buffer_count; i++)
         buffers[i] = (haul__region){storages[i], 0};
@@ -61,6 +63,7 @@ __attribute__((noinline)) haul_status haul__launch_command(haul__command *comman
 /* The launch as a command. */
 __attribute__((noinline)) static haul_status submit(haul__command *command, const haul__launch *l)
 {
+    HAUL__ASSERT(l->out_count >= 0 && l->in_count >= 0 && l->out_count + l->in_count <= HAUL__MAX_BUFFERS);
     haul__storage *storages[HAUL__MAX_BUFFERS];
     for (int i = 0; i < l->out_count; i++)
         storages[i] = l->outs[i]->storage;
@@ -112,6 +115,7 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
     const haul__buffer *record = NULL;
     if (l->items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
+    HAUL__ASSERT(l->items > 0 && l->out_count + l->in_count <= HAUL__MAX_BUFFERS);
     if (haul__is_trial() && (haul__is_dry() || haul__collects()))
         return launch_elsewhere(c, l);
     const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
@@ -143,6 +147,7 @@ static haul__storage *take_scratch(const haul__call *c, const haul__library *l, 
     haul_tensor *used[HAUL__MAX_RESULTS + HAUL__MAX_LIBRARY_INPUTS];
     memcpy(used, l->outs, (size_t)l->out_count * sizeof *used);
     memcpy(used + l->out_count, l->ins, (size_t)l->in_count * sizeof *used);
+    HAUL__ASSERT(bytes > 0 && l->out_count <= HAUL__MAX_RESULTS && l->in_count <= HAUL__MAX_LIBRARY_INPUTS);
     haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, l->out_count + l->in_count);
     if (!scratch)
         *l->refused = (int64_t)bytes;
@@ -156,6 +161,7 @@ static haul_status call_once(const haul__call *c, const haul__library *l, size_t
     haul__storage *scratch = scratch_bytes ? take_scratch(c, l, scratch_bytes) : NULL;
     haul__region   buffers[HAUL__MAX_RESULTS + 1 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = l->out_count + (scratch ? 1 : 0);
+    HAUL__ASSERT(!scratch || scratch->bytes >= scratch_bytes);
     for (int i = 0; i < l->out_count; i++)
         buffers[i] = (haul__region){l->outs[i]->storage, 0};
     buffers[l->out_count] = (haul__region){scratch, 0};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/counter.h"
 #include "core/small_blocks.h"
 #include "engine/anomaly.h"
@@ -25,6 +26,7 @@ static void release_saved(haul__node *node)
 static void destroy_node(void *object)
 {
     haul__node *node = object;
+    HAUL__ASSERT(node->bytes >= sizeof *node && node->edges && node->edge_count >= 0);
     for (int i = 0; i < node->edge_count; i++) {
         haul__object_release(node->edges[i].node);
         haul__object_release(node->edges[i].leaf);
@@ -78,6 +80,7 @@ __attribute__((always_inline)) static inline haul__node *new_node(const haul__op
 {
     size_t edges = align_up(sizeof(haul__node)), size = operation->attributes_size,
            attributes = edges + align_up((size_t)count * sizeof(haul__edge));
+    HAUL__ASSERT(count >= 0 && result_count > 0 && result_count <= HAUL__NODE_RESULTS);
     haul__node *node = haul__small_alloc(attributes + size);
     if (!node)
         return NULL;
@@ -105,6 +108,7 @@ haul__node *haul__node_over(const haul__operation *operation, const haul__edge *
     haul__node *node = new_node(operation, NULL, count, result_count);
     for (int i = 0; node && i < count; i++) {
         node->edges[i] = edges[i];
+        HAUL__ASSERT(!edges[i].node || edges[i].node->order < node->order); /* the graph has no cycles */
         haul__object_keep(edges[i].node);
         haul__object_keep(edges[i].leaf);
     }
@@ -138,6 +142,7 @@ static void fill_edge(haul__edge *edge, haul_tensor *input)
         edge->node = input->node;
         edge->result = input->node_result;
         haul__object_keep(edge->node);
+        HAUL__ASSERT(edge->result >= 0 && edge->result < edge->node->result_count);
     } else if (input->requires_grad) {
         edge->leaf = input;
         haul__object_keep(edge->leaf);
@@ -152,6 +157,7 @@ static bool save(haul__saved_tensor *saved, uint32_t *set, int i, const haul_ten
     haul_tensor *alias = haul__tensor_alias(t);
     if (!alias)
         return false;
+    HAUL__ASSERT(i < 32 && !(*set >> i & 1) && !alias->node); /* an alias has no graph, so nodes hold no results */
     saved[i] = (haul__saved_tensor){alias, atomic_load_explicit(&t->storage->version, memory_order_relaxed)};
     *set |= 1u << i;
     return true;
@@ -236,6 +242,7 @@ haul_status haul__node_record(haul__call *c)
 static void put_back(void *node, void *before)
 {
     haul__node *n = node, *b = before;
+    HAUL__ASSERT(n->bare && !n->owned && !n->saves && !n->saves_results);
     n->bare = NULL;
     n->owned = b->owned;
     n->saves = b->saves;
@@ -346,6 +353,7 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
 
 haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, haul_tensor **out)
 {
+    HAUL__ASSERT(node->operation->gradient && node->edge_count > 0);
     haul__gradient g;
     g.operation = node->operation;
     g.attributes = node->attributes;

@@ -2,6 +2,7 @@
  * the three, so a single pass over the operands finds out which steps are needed. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
@@ -148,6 +149,7 @@ static haul_status refuse_written(const haul__call *c)
         i++;
     while (!haul__operand_spec(c, written)->written)
         written++;
+    HAUL__ASSERT(i < c->count && written < c->count);
     return haul__fail(HAUL_GRAPH, c->operation->name, haul__operand_name(c, i),
                       "%s requires a gradient, and writing into %s cannot be differentiated; detach it or turn "
                       "recording off with haul_set_grad_enabled(false)",
@@ -156,6 +158,7 @@ static haul_status refuse_written(const haul__call *c)
 
 haul_status haul__find_gradients(haul__call *c)
 {
+    HAUL__ASSERT(!c->wanted && !c->saves && !c->saves_results);
     const haul__operation *operation = c->operation;
     for (int i = 0; i < c->count; i++) {
         if (haul__tracks(c->operands[i])) /* not HAUL_NONE */

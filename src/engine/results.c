@@ -1,6 +1,7 @@
 /* The driver's second step: describes results as infer wants them, allocates them, and checks given targets. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
@@ -35,6 +36,7 @@ haul_status haul__describe(haul__call *c, int i, haul_dtype dtype, const haul_sh
 /* A row-major tensor with another tensor's shape, which was checked when that tensor was made. */
 static haul_status describe_same(haul_tensor *result, haul_dtype dtype, const haul_tensor *like)
 {
+    HAUL__ASSERT(like->contiguous);
     if (!result)
         return HAUL_OK;
     result->dtype = dtype;
@@ -84,6 +86,7 @@ bool haul__wants_channels_last(const haul_tensor *t)
 haul_status haul__describe_view(haul__call *c, int operand, const haul_shape *shape, const int64_t *strides,
                                 int64_t offset)
 {
+    HAUL__ASSERT(operand >= 0 && operand < c->count && c->view_of < 0);
     haul_tensor *x = c->operands[operand];
     haul__tensor_describe(c->results[0], x->dtype, shape, strides, offset);
     c->view_of = operand;
@@ -176,6 +179,7 @@ haul_status haul__allocate_results(haul__call *c)
 {
     if (c->view_of >= 0) {
         haul__storage *shared = c->operands[c->view_of]->storage;
+        HAUL__ASSERT(c->view_of < c->count && !c->results[0]->storage);
         haul__object_keep(shared);
         c->results[0]->storage = shared;
         return HAUL_OK;
@@ -189,6 +193,7 @@ haul_status haul__allocate_results(haul__call *c)
         t->storage = new_storage(c, t);
         if (!t->storage)
             return haul_error_status();
+        HAUL__ASSERT(t->storage->bytes >= (size_t)t->count * haul__dtype_size(t->dtype) && !t->offset);
     }
     return HAUL_OK;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -75,6 +76,7 @@ void haul__file_open_memory(haul__file *file, const uint8_t *data, size_t size, 
 
 haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes)
 {
+    HAUL__ASSERT(!file->memory == (file->fd >= 0)); /* open, in one of the two ways */
     if (file->memory) {
         if (offset > file->size || bytes > file->size - offset)
             return fail_shorter(file);
@@ -155,6 +157,7 @@ static const haul__class mapping_class = {.name = "mapping of a file", .destroy 
 
 static haul__mapping *map(const haul__file *file, int protection, int flags)
 {
+    HAUL__ASSERT(file->fd >= 0 && !file->memory);
     haul__mapping *mapping = haul__calloc(1, sizeof *mapping);
     if (!mapping) {
         haul__fail_memory(file->operation, sizeof *mapping);
@@ -188,6 +191,7 @@ haul__mapping *haul__file_map_readonly(const haul__file *file)
 
 uint8_t *haul__mapping_at(const haul__mapping *mapping, uint64_t offset)
 {
+    HAUL__ASSERT(mapping->memory && offset <= mapping->size);
     return mapping->memory + offset;
 }
 
@@ -293,6 +297,7 @@ static haul_status remove_left(const haul__writer *w)
 /* A file of its own. Only its owner can read it until it has the permissions of the file that it replaces. */
 static haul_status open_temporary(haul__writer *w)
 {
+    HAUL__ASSERT(w->fd < 0 && !w->created && w->temporary);
     for (;;) {
         w->fd = haul__file_fault() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, w->mode | 0600);
         if (w->fd < 0 && errno != EEXIST)
@@ -357,6 +362,7 @@ static ssize_t put_piece(haul__writer *w, const char *data, size_t piece)
 
 haul_status haul__writer_put(haul__writer *w, const void *data, size_t bytes)
 {
+    HAUL__ASSERT(w->fd >= 0 && w->created);
     for (size_t done = 0; done < bytes;) {
         size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
         ssize_t put = put_piece(w, (const char *)data + done, piece);
@@ -385,6 +391,7 @@ haul_status haul__writer_commit(haul__writer *w)
 {
     haul_status status = HAUL_OK;
     int         folder = haul__file_fault() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    HAUL__ASSERT(w->fd >= 0 && w->created);
     if (folder < 0)
         status = fail_errno(w->operation, "open the folder of", w->path, errno);
     else if (!set_mode(w))

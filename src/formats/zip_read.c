@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -220,6 +221,7 @@ static haul_status locate(haul__zip *zip, const haul__file *file, uint64_t limit
         if (m->data > end || m->packed > end - m->data)
             return refuse(file, m, i + 1 < zip->count ? "overlaps another one" : "goes past the end of the file");
     }
+    HAUL__ASSERT(!zip->count || zip->by_name[zip->count - 1] == &zip->members[zip->count - 1]);
     qsort(zip->by_name, zip->count, sizeof *zip->by_name, compare_names);
     for (size_t i = 1; i < zip->count; i++)
         if (strcmp(zip->by_name[i - 1]->name, zip->by_name[i]->name) == 0)
@@ -230,6 +232,7 @@ static haul_status locate(haul__zip *zip, const haul__file *file, uint64_t limit
 static haul_status read_members(haul__zip *zip, const haul__file *file, const directory *d)
 {
     const size_t size = (size_t)d->size, count = (size_t)d->count;
+    HAUL__ASSERT(!zip->names && !zip->count && count <= size / MEMBER_SIZE);
     zip->names = haul__malloc(size);
     zip->members = haul__calloc(count + 1, sizeof *zip->members);
     zip->by_name = haul__calloc(count + 1, sizeof *zip->by_name);
@@ -278,6 +281,7 @@ haul_status haul__zip_read(const haul__file *file, const haul__zip_member *m, ui
 {
     if (offset > m->size || bytes > m->size - offset)
         return refuse(file, m, "is too short");
+    HAUL__ASSERT(m->data <= file->size && m->packed <= file->size - m->data); /* as it was located */
     return m->deflated ? haul__inflate(file, m->data, m->packed, offset, out, bytes)
                        : haul__file_read(file, m->data + offset, out, bytes);
 }

@@ -2,6 +2,7 @@
  * without a subscriber. */
 #include "memory/block_events.h"
 
+#include "base/assert.h"
 #include "events/events.h"
 #include "program/role.h"
 
@@ -47,6 +48,7 @@ void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_devic
 
 void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, const haul_device *device)
 {
+    HAUL__ASSERT(storage->block && storage->bytes <= storage->block->bytes);
     haul__block *block = storage->block;
     haul__emit(
         &(haul_event){.kind = kind,

@@ -136,6 +136,7 @@ static haul_status add(haul_scope *scope, haul_device *device, int64_t bytes, co
     b->peak = 0;
     atomic_init(&b->allocated, 0);
     haul__object_keep(b->outer);
+    HAUL__ASSERT(!b->outer || b->outer->scope != scope || b->outer->device != device); /* one limit for each device */
     haul_status status = haul__thread_hold(HAUL__SCOPE_LIMIT, b) ? HAUL_OK : haul__fail_memory(operation, sizeof *b);
     haul__object_release(b);
     return status;

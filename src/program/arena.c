@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 typedef struct plan {
     haul__arena_item  *items;
@@ -103,6 +104,7 @@ static int64_t most_at_once(plan *p)
 int64_t haul__arena_plan(haul__arena_item *items, size_t count, int64_t alignment, int64_t *least)
 {
     plan p = {.items = items, .count = count, .alignment = alignment};
+    HAUL__ASSERT(alignment > 0 && (alignment & (alignment - 1)) == 0);
     p.order = haul__malloc((2 * count + 1) * sizeof *p.order);
     if (!p.order)
         return -1;
@@ -112,6 +114,7 @@ int64_t haul__arena_plan(haul__arena_item *items, size_t count, int64_t alignmen
     int64_t       size = place_all(&p, largest_first);
     if (by_time < size)
         size = place_all(&p, earliest_first);
+    HAUL__ASSERT(size >= *least);
     haul__free(p.order);
     return size;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "events/call.h"
 
@@ -61,11 +62,13 @@ int haul__program_begin(haul__program *p, const haul__operation *operation, cons
 
 void haul__program_end(haul__program *p, int call)
 {
+    HAUL__ASSERT(p->now == call); /* calls end in the reverse order */
     p->now = p->calls[call].parent;
 }
 
 haul_status haul__program_describe(haul__program *p)
 {
+    HAUL__ASSERT(p->now >= 0 && !p->calls[p->now].listed);
     if (ROOM_FOR(p, described, described_count, described_room))
         return haul_error_status();
     p->described[p->described_count++] = p->now;
@@ -125,6 +128,7 @@ static haul_status reserve_store(haul__program *p)
 
 static int64_t change(haul__program *p, int store, bool freed)
 {
+    HAUL__ASSERT(p->change_count < p->change_room); /* reserved with the store */
     p->changes[p->change_count++] = (haul__program_change){store, freed};
     return (int64_t)p->change_count;
 }
@@ -170,6 +174,7 @@ int haul__program_add_outside(haul__program *p, const haul__storage *storage, co
 
 void haul__program_free_store(haul__program *p, int store)
 {
+    HAUL__ASSERT(p->stores[store].freed == INT64_MAX);
     p->stores[store].freed = change(p, store, true);
     p->stores[store].freed_in = p->now;
 }
@@ -196,6 +201,7 @@ haul_status haul__program_add_use(haul__program *p, int store)
 {
     if (ROOM_FOR(p, uses, use_count, use_room))
         return haul_error_status();
+    HAUL__ASSERT(p->command_count && store >= 0 && (size_t)store < p->store_count);
     p->uses[p->use_count++] = store;
     p->commands[p->command_count - 1].use_count++;
     return HAUL_OK;

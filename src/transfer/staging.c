@@ -142,6 +142,7 @@ static size_t size_of(const ring *r, int64_t chunk)
 
 static haul_status write_chunk(const haul__copy *copy, uint64_t number, const ring *r, int64_t chunk, haul__region to)
 {
+    HAUL__ASSERT(to.offset + (size_t)chunk * r->chunk + size_of(r, chunk) <= to.storage->bytes);
     return haul__submit(&(haul__command){
         .kind = HAUL__COMMAND_WRITE,
         .stream = copy->ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD,
@@ -157,6 +158,7 @@ static haul_status write_chunk(const haul__copy *copy, uint64_t number, const ri
 
 static haul_status read_chunk(const haul__copy *copy, uint64_t number, const ring *r, int64_t chunk, haul__region from)
 {
+    HAUL__ASSERT(from.offset + (size_t)chunk * r->chunk + size_of(r, chunk) <= from.storage->bytes);
     return haul__submit(&(haul__command){
         .kind = HAUL__COMMAND_READ,
         .stream = HAUL__STREAM_DOWNLOAD,
@@ -213,7 +215,8 @@ haul_status haul__stage_across(const haul__copy *copy, uint64_t number, haul__re
     ring         r;
     haul_device *source = from.storage->device, *pins = haul__device_pins(source) ? source : to.storage->device;
     haul_status  status = ring_open(&r, pins, bytes, false, copy->operation);
-    int64_t      lead = r.count > 1 ? 1 : 0; /* with one slot, a chunk must leave before the next one arrives */
+    HAUL__ASSERT(!haul__device_is_host(source) && !haul__device_is_host(to.storage->device));
+    int64_t lead = r.count > 1 ? 1 : 0; /* with one slot, a chunk must leave before the next one arrives */
     for (int64_t i = -lead; i < r.chunks && !status; i++) {
         if (i + lead < r.chunks)
             status = read_chunk(copy, number, &r, i + lead, from);

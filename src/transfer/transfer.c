@@ -152,7 +152,8 @@ static haul_status write_storage(const crossing *x, const haul__copy_range *rang
 {
     const haul__region to = range->to, from = range->from;
     const size_t       piece = x->copy->ahead && x->copy->fresh ? AHEAD_PIECE : range->bytes;
-    haul_status        status = HAUL_OK;
+    HAUL__ASSERT(haul__device_is_host(from.storage->device) && !haul__device_is_host(to.storage->device));
+    haul_status status = HAUL_OK;
     for (size_t at = 0; at < range->bytes && !status; at += piece)
         status =
             move(x, HAUL__COMMAND_WRITE, (haul__region){to.storage, to.offset + at},
@@ -227,8 +228,9 @@ static haul_status landing_end(const landing *l, const crossing *x, haul__region
  * one end is pinned host memory, which needs none. */
 static haul_status plan(const haul__copy *c, haul__region to, haul_device *from, bool pinned, size_t bytes)
 {
-    landing        l;
-    haul_device   *device = to.storage->device;
+    landing      l;
+    haul_device *device = to.storage->device;
+    HAUL__ASSERT(haul__is_dry() && bytes > 0);
     const crossing x = {.copy = c};
     const bool     staged = !pinned && (haul__device_pins(device) || haul__device_pins(from));
     if (staged && landing_begin(&l, c, to, bytes))
@@ -272,7 +274,8 @@ static haul_status up_small(const crossing *x)
 {
     const haul__copy *c = x->copy;
     haul__storage    *staged = haul__storage_alloc(haul_cpu(), c->bytes, c->operation);
-    haul_status       status = staged ? haul__host_before(staged, true, c->operation) : haul_error_status();
+    HAUL__ASSERT(c->bytes <= COPIED_UP_TO && (!staged || staged->bytes == c->bytes));
+    haul_status status = staged ? haul__host_before(staged, true, c->operation) : haul_error_status();
     if (!status) {
         memcpy(staged->buffer.host, c->from_host, c->bytes);
         status = move(x, HAUL__COMMAND_WRITE, c->to, (haul__region){staged, 0}, c->bytes);
@@ -425,6 +428,7 @@ static haul_status carry(crossing *x, direction *way, const haul__copy_range *ra
 {
     haul_device *target = range->to.storage->device, *source = range->from.storage->device;
     haul_status  status;
+    HAUL__ASSERT(target != source && x->copy->bytes <= x->group.bytes);
     note_ends(x, range);
     const bool staged = x->host && strcmp(x->host, "pageable") == 0;
     if (haul__device_is_host(source)) {
@@ -522,6 +526,7 @@ static haul_status by_kernel(const haul__copy *c)
     haul_device           *target = c->to.storage->device, *source = c->from.storage->device;
     const bool             up = haul__device_is_host(source);
     crossing               x;
+    HAUL__ASSERT(up != haul__device_is_host(target)); /* one end is in host memory */
     if (haul__is_dry()) {
         haul__dry_run_copied(target, source, c->bytes);
         return haul__residency_plan(&(haul__command){.device = up ? target : source,

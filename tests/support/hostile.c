@@ -13,6 +13,7 @@
 #include "base/hostile.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "device/generated.h"
 
 static atomic_int  repeated, refused;
 static atomic_bool injects; /* the test makes a call fail */
@@ -27,6 +28,20 @@ void __wrap_haul__fault_plan(unsigned kinds, int64_t nth)
     __real_haul__fault_plan(kinds, nth);
 }
 
+/* Counts a kernel that was refused, and restores the error from before. False if the kernel failed otherwise, or if the
+ * test must cope. A kernel is refused again only if other threads asked meanwhile. */
+static bool asks_again(const haul__error_record *before)
+{
+    if (!strstr(haul_error_message(), HAUL__HOSTILE_REFUSAL))
+        return false;
+    atomic_fetch_add(&refused, 1);
+    if (atomic_load(&injects))
+        return false;
+    atomic_fetch_add(&repeated, 1);
+    haul__error_restore(before);
+    return true;
+}
+
 const haul__kernel *__real_haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
 const haul__kernel *__wrap_haul__kernel_get(haul_device *device, int id, haul_dtype dtype);
 
@@ -35,14 +50,24 @@ const haul__kernel *__wrap_haul__kernel_get(haul_device *device, int id, haul_dt
     haul__error_record before;
     haul__error_save(&before);
     const haul__kernel *kernel = __real_haul__kernel_get(device, id, dtype);
-    while (!kernel && strstr(haul_error_message(), HAUL__HOSTILE_REFUSAL)) {
-        atomic_fetch_add(&refused, 1);
-        if (atomic_load(&injects))
-            break;
-        atomic_fetch_add(&repeated, 1);
-        haul__error_restore(&before);
-        kernel = __real_haul__kernel_get(device, id, dtype); /* refused again only if other threads asked meanwhile */
-    }
+    while (!kernel && asks_again(&before))
+        kernel = __real_haul__kernel_get(device, id, dtype);
+    return kernel;
+}
+
+const haul__kernel *__real_haul__kernel_of_text(haul_device *device, const char *name, const char *text,
+                                                haul_dtype dtype, const char *shown);
+const haul__kernel *__wrap_haul__kernel_of_text(haul_device *device, const char *name, const char *text,
+                                                haul_dtype dtype, const char *shown);
+
+const haul__kernel *__wrap_haul__kernel_of_text(haul_device *device, const char *name, const char *text,
+                                                haul_dtype dtype, const char *shown)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    const haul__kernel *kernel = __real_haul__kernel_of_text(device, name, text, dtype, shown);
+    while (!kernel && asks_again(&before))
+        kernel = __real_haul__kernel_of_text(device, name, text, dtype, shown);
     return kernel;
 }
 

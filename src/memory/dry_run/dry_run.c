@@ -18,6 +18,7 @@ static haul_status plan_command(const haul__command *c);
 
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
 {
+    HAUL__ASSERT(!run->program.calls && !run->program.stores); /* a run is used once */
     haul__program_init(&run->program);
     haul__residency_plan_with(plan_command);
     haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY | (run->recorder ? HAUL__DRY_RECORDED : 0);
@@ -70,6 +71,7 @@ static int outside_store(haul__dry_run *run, const haul__storage *storage)
 /* A real run would free the block of the storage. */
 static void block_is_free(haul__dry_run *run, const haul__storage *storage)
 {
+    HAUL__ASSERT(storage->block->bytes >= storage->bytes);
     haul__error_record before;
     touch(run, haul__block_device(storage->block), storage->block->pinned);
     haul__error_save(&before);
@@ -101,6 +103,7 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
     haul_transfer_stats *s = run ? &run->moved : NULL;
     if (!s || (haul__device_is_host(to) && haul__device_is_host(from)))
         return;
+    HAUL__ASSERT(to != from);
     bool up = haul__device_is_host(from), down = haul__device_is_host(to);
     bool direct = !up && !down && haul__device_peers(to, from);
     if (direct) {
@@ -163,8 +166,9 @@ static int new_store(haul__dry_run *run, haul_device *device, size_t bytes, int6
 
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
 {
-    haul__dry_run     *run = haul__dry_run_now();
-    int                bin = haul__bin_for(device, pinned, bytes);
+    haul__dry_run *run = haul__dry_run_now();
+    int            bin = haul__bin_for(device, pinned, bytes);
+    HAUL__ASSERT(bin < 0 || haul__bin_bytes(bin) >= bytes);
     haul__scope_limit *scope_limit = pinned || bin < 0 ? NULL : haul__scope_limit_now(), *over = NULL;
     if (scope_limit && (over = haul__scope_limit_charge(scope_limit, device, (int64_t)haul__bin_bytes(bin), true))) {
         haul__scope_limit_fail(over, bytes, origin, "");

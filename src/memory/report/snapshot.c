@@ -2,6 +2,7 @@
 #include "memory/report/snapshot.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/text/utf8.h"
 #include "memory/report/block_origin.h"
@@ -10,14 +11,15 @@
 static haul_memory_block row_of(const struct haul__allocator *a, const haul__block *block, bool live, int64_t now)
 {
     const haul__block_origin *origin = haul__block_origin_of(block);
-    haul_memory_block         row = {.role = haul__origin_role(block),
-                                     .bytes = (int64_t)block->bytes,
-                                     .requested = (int64_t)block->own.bytes,
-                                     .age = a->stats.allocations - block->born,
-                                     .nanoseconds = origin && now > origin->time ? now - origin->time : 0,
-                                     .live = live,
-                                     .spilled = haul__block_is_away(block),
-                                     .recorded = origin != NULL};
+    HAUL__ASSERT(block->born <= a->stats.allocations && block->own.bytes <= block->bytes);
+    haul_memory_block row = {.role = haul__origin_role(block),
+                             .bytes = (int64_t)block->bytes,
+                             .requested = (int64_t)block->own.bytes,
+                             .age = a->stats.allocations - block->born,
+                             .nanoseconds = origin && now > origin->time ? now - origin->time : 0,
+                             .live = live,
+                             .spilled = haul__block_is_away(block),
+                             .recorded = origin != NULL};
     haul__utf8_copy(row.operation, sizeof row.operation, block->origin);
     if (origin) {
         haul__utf8_copy(row.module, sizeof row.module, origin->module);
@@ -43,6 +45,7 @@ static int take_rows(const struct haul__allocator *a, haul_memory_block *out, in
             if (count < capacity)
                 out[count] = row_of(a, block, false, now);
     }
+    HAUL__ASSERT(!rest); /* every rest belongs to a class */
     return count;
 }
 
@@ -100,6 +103,7 @@ void haul__snapshot_take(struct haul__allocator *a, haul__snapshot *s)
     s->count = take_rows(a, s->blocks, s->block_room);
     for (int i = 0; i < HAUL__SNAPSHOT_SUMS; i++)
         s->counts[i] = haul__sum_origins(&a->live, NULL, of[i], s->origins[i], s->origin_room);
+    HAUL__ASSERT(s->counts[0] <= s->count); /* no more origins than blocks */
     haul__spin_unlock(&a->lock);
 }
 

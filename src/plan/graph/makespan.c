@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "plan/graph/timeline.h"
@@ -32,6 +33,7 @@ static void list_tensors(haul__makespan *s)
     }
     s->input[g->operation_count] = (int)g->use_count;
     s->made[g->operation_count] = (int)g->tensor_count;
+    HAUL__ASSERT(s->input[0] == 0 && s->made[0] == 0);
 }
 
 haul_status haul__makespan_new(const haul__place_graph *g, haul__makespan *out)
@@ -87,6 +89,7 @@ static int64_t bring(run *r, int tensor, int on)
     if (*there >= 0)
         return *there;
     const int64_t ps = haul__place_copy_time(g, t, from, on), made = r->s->ready[row + (size_t)from];
+    HAUL__ASSERT(made >= 0); /* operations are in the order of the graph */
     const int64_t readable = r->s->number[tensor] ? haul__timeline_after(&r->of[from], r->s->number[tensor]) : made;
     int64_t      *lane = on ? &r->of[on].up : &r->of[from].down;
     *there = larger(r->of[0].compute, readable);

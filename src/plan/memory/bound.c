@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 
@@ -53,6 +54,7 @@ static void find_excess(haul__memory_relaxed *r)
         most = larger(most, r->excess[i]);
     }
     r->kib += most;
+    HAUL__ASSERT(now + bytes[m->operation_count] == 0); /* each tensor ends */
 }
 
 /* The ends of the time in which there can be copies. */
@@ -140,6 +142,7 @@ static int64_t choose_segment(const pricing *x, int index)
     const haul__memory_segment *s = &x->m->segments[index];
     const int     weight = x->m->overlaps ? HAUL__MEMORY_SHARES - x->p->out - x->p->in : HAUL__MEMORY_SHARES;
     const int64_t ps = x->r->before[s->last + 1] - x->r->before[s->first];
+    HAUL__ASSERT(weight >= 0 && ps >= 0);
     const int64_t again = weight * ps + choose_tensors(x, index, true);
     const int64_t kept = choose_tensors(x, index, false);
     x->choice->again[index] = again < kept;
@@ -172,6 +175,7 @@ static void find_over(const pricing *x, int64_t *over)
         now += over[i];
         over[i] = now + x->r->excess[i];
     }
+    HAUL__ASSERT(now + over[m->operation_count] == 0);
 }
 
 int64_t haul__memory_bound(haul__memory_relaxed *r, const haul__memory_prices *p, haul__memory_choice *choice,
@@ -239,6 +243,7 @@ static int64_t bound_at(const haul__memory_relaxed *r, int operation, int64_t *k
     const haul__memory_model *m = r->model;
     const crossing            c = crossing_at(r, operation);
     int64_t                   best = 0;
+    HAUL__ASSERT(r->excess[operation] > 0);
     if (c.ps < 0)
         return 0;
     const int64_t hidden = r->before[larger(c.last, operation + 1)] - r->before[c.first + 1] - m->time[operation];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 
@@ -149,6 +150,7 @@ haul_status haul__memory_work_new(haul__memory_work *w, const haul__memory_model
     w->issued = take(&at, tensors, sizeof(int));
     w->order = take(&at, segments, sizeof(int));
     w->ready = take(&at, tensors, sizeof(int64_t));
+    HAUL__ASSERT(at <= (unsigned char *)w->memory + bytes);
     sort_segments(w);
     return HAUL_OK;
 }
@@ -162,6 +164,7 @@ void haul__memory_work_free(haul__memory_work *w)
 static void add_place(haul__memory_work *w, int operation, int k, int64_t need)
 {
     const int place = w->place_count++;
+    HAUL__ASSERT((size_t)place < most_places(w->model) && need >= 0);
     w->operation[place] = operation;
     w->time[place] = w->model->time[k];
     w->need[place] = need;
@@ -188,6 +191,7 @@ static void order_places(haul__memory_work *w, const haul__memory_choice *c)
         w->at[i] = w->place_count;
         add_place(w, i, i, m->fixed[i]);
     }
+    HAUL__ASSERT(next == m->segment_count);
 }
 
 static int replay_end(const haul__memory_work *w, int s)
@@ -210,6 +214,7 @@ static void see_readers(haul__memory_work *w, const haul__memory_choice *c)
 
 static void hold(haul__memory_work *w, int from, int until, int64_t bytes)
 {
+    HAUL__ASSERT(from > until || (from >= 0 && until < w->place_count));
     for (int i = from; i <= until; i++)
         w->need[i] += bytes;
 }
@@ -299,6 +304,7 @@ static void end_copies(running *r)
 {
     while (r->out_first < r->out_count && r->w->ready[r->w->out[r->out_first]] <= r->now)
         r->under_way -= tensor_at(r, r->w->out[r->out_first++])->bytes;
+    HAUL__ASSERT(r->under_way >= 0 && (r->under_way == 0 || r->out_first < r->out_count));
 }
 
 /* Waits until copies have freed the memory that the place needs. */
@@ -314,6 +320,7 @@ static void wait_for_memory(running *r, int place, int64_t more)
 static void come_back(running *r, int t, int place)
 {
     const haul__memory_tensor *x = tensor_at(r, t);
+    HAUL__ASSERT(t == r->w->queue[r->in_first] && r->w->used[t] >= place && x->in >= 0);
     r->in_free = larger(larger(r->now, r->in_free), r->w->ready[t]) + x->in;
     r->w->ready[t] = r->in_free;
     r->w->issued[t] = r->w->operation[place];
@@ -369,6 +376,7 @@ static int find_queue(haul__memory_work *w)
     for (int i = 0; i < w->place_count; i++)
         for (int t = w->coming[i]; t >= 0; t = w->next_coming[t])
             w->queue[count++] = t;
+    HAUL__ASSERT(count <= w->model->tensor_count);
     return count;
 }
 
@@ -402,6 +410,7 @@ haul__memory_figures haul__memory_try(haul__memory_work *w, const haul__memory_c
     }
     for (int i = 0; i < w->place_count; i++)
         run_place(&r, i);
+    HAUL__ASSERT(r.in_first == r.in_count); /* each tensor that left came back */
     f.ps = r.now;
     return f;
 }

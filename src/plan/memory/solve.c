@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "plan/memory/bound.h"
@@ -75,6 +76,7 @@ static void keep_best(search *s)
 
 static uint8_t *bit_of(const search *s, int choice)
 {
+    HAUL__ASSERT(choice >= 0 && choice < s->count);
     const int tensors = s->m->tensor_count;
     return choice < tensors ? &s->now.choice.spilled[choice] : &s->now.choice.again[choice - tensors];
 }
@@ -212,7 +214,8 @@ static bool change_two(search *s, int i, int k)
 /* A segment runs again instead of spilling its tensors, or the other way round. */
 static bool change_segment(search *s, int segment)
 {
-    const haul__memory_model  *m = s->m;
+    const haul__memory_model *m = s->m;
+    HAUL__ASSERT(segment >= 0 && segment < m->segment_count);
     const haul__memory_figures before = s->now.figures;
     copy_choice(s, &s->priced, &s->now.choice);
     const uint8_t again = s->now.choice.again[segment] ^= 1;
@@ -292,7 +295,8 @@ static void use_weights(search *s, int out, int in)
 {
     double  scale = 1.2;
     int64_t highest = INT64_MIN;
-    int     since = 0;
+    HAUL__ASSERT(!s->m->overlaps || out + in <= HAUL__MEMORY_SHARES);
+    int since = 0;
     memset(s->price, 0, ((size_t)s->m->operation_count + 1) * sizeof *s->price);
     for (int round = 0; round < ROUNDS; round++) {
         round_prices(s);
@@ -390,6 +394,8 @@ static haul_status take_plan(search *s, haul__memory_plan *out)
         out->choice.spilled[t] = out->issued[t] >= 0; /* without those that have no gap */
     out->bound = s->base + larger(s->bound, 0);
     out->least = haul__memory_least(s->m);
+    HAUL__ASSERT(out->figures.over || out->figures.ps >= out->bound);
+    HAUL__ASSERT(out->figures.over || out->figures.peak >= out->least);
     return HAUL_OK;
 }
 

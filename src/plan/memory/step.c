@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "record/work.h"
@@ -133,6 +134,7 @@ static void note_use(builder *b, int64_t store, int operation)
 {
     use      *u = &b->uses[store];
     const int segment = again_at(b, operation);
+    HAUL__ASSERT(u->last <= operation);
     if (u->last >= 0)
         note_gap(b, u, u->last, operation);
     u->first = u->first < 0 ? operation : u->first;
@@ -230,6 +232,7 @@ static void add_tensor(builder *b, int index)
                                .store = store};
     if (t->back >= 0 && t->back <= t->leave)
         t->back = -1;
+    HAUL__ASSERT(t->from <= t->until && t->leave <= t->until && t->drop >= t->from);
 }
 
 /* ---- bytes ---- */
@@ -306,6 +309,7 @@ static void add_segment(builder *b, int s)
     x->read = b->read_count;
     x->read_count = list_reads(b, s, m->reads + b->read_count);
     b->read_count += x->read_count;
+    HAUL__ASSERT(b->read_count <= m->read_count && x->last < x->back);
 }
 
 /* ---- the whole ---- */
@@ -354,6 +358,7 @@ static haul_status build(builder *b)
     for (int i = 0; i < b->count; i++)
         if (b->m->tensors[i].segment >= 0)
             b->m->tensors[i].segment = places[b->m->tensors[i].segment];
+    HAUL__ASSERT(b->m->segment_count <= segments && b->read_count == b->m->read_count);
     const haul__machine_link *link = haul__machine_link_of(b->step->machine, b->step->number, 0);
     b->m->overlaps = link && link->overlap;
     b->m->limit = b->step->limit;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/graph/makespan.h"
 #include "plan/graph/overlap.h"
@@ -87,6 +88,7 @@ static haul_status find_ways(haul_plan *p)
 {
     haul__makespan    schedule;
     const haul_status status = haul__makespan_new(&p->graph, &schedule);
+    HAUL__ASSERT(haul__plan_way_count(p) <= HAUL__PLAN_CANDIDATES);
     for (int i = 0; i < haul__plan_way_count(p) && !status; i++) {
         haul__plan_way *w = &p->ways[i];
         *w = (haul__plan_way){.device = i - 1, .placement = i ? &p->single[i - 1] : p->best, .measured = NAN};
@@ -166,6 +168,7 @@ static haul_status take_spread(haul_plan *p, haul__placement *spread)
     const haul_status status = haul__place_measure(&p->graph, spread);
     if (status)
         return status;
+    HAUL__ASSERT(!p->cheapest->device && spread->device != p->best->device);
     spread->proof = p->best->proof;
     p->best->proof = (haul__place_proof){0};
     *p->cheapest = *p->best;
@@ -198,6 +201,7 @@ haul_status haul__plan_solve(haul_plan *p)
     const haul_status status = haul__place_solve(&p->graph, &best);
     if (status)
         return status;
+    HAUL__ASSERT(best.device && best.cost >= best.proof.bound);
     haul__placement_free(p->best);
     haul__placement_free(p->cheapest);
     *p->best = best;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
@@ -168,6 +169,7 @@ static int tensor_of(builder *b, const haul_program_value *v)
     store  *x = &b->stores[v->store];
     int64_t bytes;
     part    p = part_of(&b->program->stores[v->store], v, &bytes);
+    HAUL__ASSERT(x->home >= 0 && x->maker >= 0 && p.first < p.end);
     for (int i = x->parts; i >= 0; i = b->parts[i].next)
         if (b->parts[i].first == p.first && b->parts[i].end == p.end)
             return b->parts[i].tensor;
@@ -186,6 +188,7 @@ static int tensor_of(builder *b, const haul_program_value *v)
 static haul_status make_store(builder *b, int64_t index, int operation)
 {
     store *x = &b->stores[index];
+    HAUL__ASSERT(x->home < 0 && x->maker < 0); /* a store is made once */
     x->maker = x->last = operation;
     x->home = add_tensor(b, index, b->program->stores[index].bytes, true);
     if (x->home < 0 || !haul__grow(&b->parts, &b->part_room, b->part_count + 1, sizeof *b->parts))
@@ -381,6 +384,7 @@ static haul_status add_call(builder *b, int64_t call)
         return HAUL_OK;
     if (period == o->operand_count)
         return add_operation(b, call, v, o->operand_count + o->result_count, (portion){1, 1});
+    HAUL__ASSERT(period > 0 && o->operand_count % period == 0);
     const double all = bytes_of(p, v, o->operand_count);
     haul_status  status = HAUL_OK;
     for (int i = 0; !status && i < o->operand_count; i += period)
@@ -430,6 +434,7 @@ static haul_status end_stores(builder *b)
             status = make_store(b, i, b->calls[s->first]);
         if (x->home >= 0)
             b->g->tensors[x->home].until = s->kind == HAUL_STORE_OUTSIDE || s->outlives ? last : x->last;
+        HAUL__ASSERT(x->home < 0 || b->g->tensors[x->home].from <= b->g->tensors[x->home].until);
     }
     return status;
 }
