@@ -71,6 +71,14 @@ static void print_finding(const cJSON *finding, const cJSON *profile, double lik
     print_fix(document_text(finding, "fix"));
 }
 
+/* True if a place was found without debug information: "train+0x4f". */
+static bool lacks_lines(const cJSON *audit)
+{
+    const cJSON *finding;
+    cJSON_ArrayForEach(finding, audit) if (strstr(document_text(finding, "place"), "+0x")) return true;
+    return false;
+}
+
 /* To delete. NULL if there is none. */
 static cJSON *profile_of(const char *run)
 {
@@ -102,6 +110,10 @@ static void print_audit(const cJSON *audit, const cJSON *profile)
     {
         putchar('\n');
         print_finding(finding, profile, like_ms);
+    }
+    if (lacks_lines(audit)) {
+        putchar('\n');
+        print_wrapped("Places are lines of source if the program is compiled with -g and libdw is installed.", 0, 0);
     }
 }
 

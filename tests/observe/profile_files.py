@@ -227,6 +227,11 @@ def check_refusals(run):
         json.dump({"steps": 20, "operations": rows}, f)
     text, _ = haul("profile", "cold")
     check("rows next to compilation", "haul_conv2d" in text and "1 other " in text and "haul_add" not in text, text)
+    for place, hinted in (("train.c:42", False), ("train+0x4f", True)):
+        with open("cold/audit.json", "w", encoding="utf-8") as f:
+            json.dump([{"finding": "wait-per-step", "place": place, "what": "a wait", "fix": "none", "ms_per_step": 1}], f)
+        text, _ = haul("audit", "cold")
+        check(f"{place}: how places become lines", ("compiled with -g" in text) == hinted, text)
     _, told = haul("profile", run, "--against", "nowhere", code=1)
     check("--against names the folder", "nowhere has no profile.json" in told, told)
 
