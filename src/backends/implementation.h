@@ -11,13 +11,15 @@
 
 /* ---- problems ---- */
 
-/* A dense C = A B (+ C), row-major or transposed by strides. */
+/* A dense C = A B (+ C), row-major or transposed by strides. Matrices of a batch are `a_batch` apart; or, if `inner` is
+ * not 0, those of `inner` matrices are, and the groups of so many are `a_outer` apart. */
 typedef struct haul__gemm {
     haul_dtype          dtype;
     int64_t             batch, m, n, k;
     const haul__buffer *a, *b, *c, *bias;                          /* bias [n], added to every row; NULL: no bias */
     int64_t             a_offset, b_offset, c_offset, bias_offset; /* elements */
     int64_t a_row, a_col, a_batch, b_row, b_col, b_batch, c_row, c_batch; /* strides; C's columns are dense */
+    int64_t inner, a_outer, b_outer, c_outer;
     bool    accumulate;
     bool    relu;         /* C = max(result, 0) */
     bool    bias_of_rows; /* the bias is [m], added to every column; only the CPU's own convolutions ask for it */
@@ -25,6 +27,12 @@ typedef struct haul__gemm {
     const haul__buffer *scratch; /* scratch_bytes of scratch memory; NULL: none */
     size_t              scratch_bytes;
 } haul__gemm;
+
+/* The elements before matrix z of an operand with these strides. */
+static inline int64_t haul__gemm_matrix(const haul__gemm *g, int64_t z, int64_t batch, int64_t outer)
+{
+    return g->inner ? z / g->inner * outer + z % g->inner * batch : z * batch;
+}
 
 typedef enum haul__conv2d_pass { HAUL__CONV2D_FORWARD, HAUL__CONV2D_DATA, HAUL__CONV2D_WEIGHT } haul__conv2d_pass;
 
@@ -102,6 +110,8 @@ struct haul__implementation {
     /* For portable implementations, instead of `run`: submits commands. `task` is what the operation passes to
      * haul__implement. */
     haul_status (*compute)(void *task);
+    /* Of a matrix product: problems may have `inner`. */
+    bool takes_inner;
     /* Optional: true if tensors of a convolution should be channels-last. The problem has no buffers; its channels_last
      * gives the present layout of x, dy or the weight. NULL: no, it takes row-major tensors only. */
     bool (*wants_channels_last)(haul_device *device, const void *problem);

@@ -186,6 +186,16 @@ bool haul__prefers_channels_last(const haul__operation *operation, haul_device *
     return false;
 }
 
+bool haul__takes_inner(const haul__operation *operation, haul_device *device, haul_dtype dtype)
+{
+    const haul__implementation *entry;
+    for (walk w = walk_of(operation, device); (entry = next(&w));)
+        if (entry->takes_inner && !haul__implementation_left_out(entry->id) &&
+            !entry->refuses(device, &(haul__gemm){.dtype = dtype}))
+            return true;
+    return false;
+}
+
 int haul__list_implementations(const haul__operation *operation, haul_device *device, const char **names, int capacity)
 {
     const haul__implementation *entry;

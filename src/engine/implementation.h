@@ -31,6 +31,9 @@ haul_status haul__implement(const haul__call *c, void *task);
 /* True if an entry prefers the tensors of the problem, which has no buffers yet, channels-last. */
 bool haul__prefers_channels_last(const haul__operation *operation, haul_device *device, const void *problem);
 
+/* True if an entry computes products of the dtype with `inner`. */
+bool haul__takes_inner(const haul__operation *operation, haul_device *device, haul_dtype dtype);
+
 /* The names of the implementations of an operation on a device, in order of preference, for
  * haul_operation_implementations; returns how many there are. Writes at most `capacity`. */
 int haul__list_implementations(const haul__operation *operation, haul_device *device, const char **names, int capacity);

@@ -88,6 +88,20 @@ typedef struct problem {
     memory     a, b, c, bias;
 } problem;
 
+/* Half of the batches of an even size become groups of two matrices. Those of A and B are further apart than one stride
+ * says, and the rows of C hold both. */
+static void group(haul__gemm *g)
+{
+    if (g->batch % 2 || below(2))
+        return;
+    g->inner = 2;
+    g->a_outer = 2 * g->a_batch + below(9);
+    g->b_outer = 2 * g->b_batch + below(9);
+    g->c_batch = g->n;
+    g->c_row += g->n;
+    g->c_outer = g->m * g->c_row;
+}
+
 static problem random_problem(haul_dtype dtype, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     problem     p = {.g = {.dtype = dtype, .m = m, .n = n, .k = k, .batch = batch}};
@@ -101,9 +115,10 @@ static problem random_problem(haul_dtype dtype, int64_t m, int64_t n, int64_t k,
     g->b_offset = below(5);
     g->c_offset = 3 + below(5);
     g->accumulate = below(3) == 0;
-    p.a = make_exact(dtype, g->a_offset + g->a_batch * (batch - 1) + a);
-    p.b = make_exact(dtype, g->b_offset + g->b_batch * (batch - 1) + b);
-    p.c = make_memory(dtype, g->c_offset + g->c_batch * batch + 8);
+    group(g);
+    p.a = make_exact(dtype, g->a_offset + haul__gemm_matrix(g, batch - 1, g->a_batch, g->a_outer) + a);
+    p.b = make_exact(dtype, g->b_offset + haul__gemm_matrix(g, batch - 1, g->b_batch, g->b_outer) + b);
+    p.c = make_memory(dtype, g->c_offset + g->m * g->c_row * (batch + 1) + 8);
     p.bias = make_exact(dtype, n + 1);
     g->bias_offset = 1;
     return p;
@@ -152,7 +167,9 @@ static void describe(const problem *p, char *text, size_t size)
     snprintf(text, size, "%s %lld of %lldx%lldx%lld, a %lld %lld, b %lld %lld%s%s", haul_dtype_name(g->dtype),
              (long long)g->batch, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->a_row,
              (long long)g->a_col, (long long)g->b_row, (long long)g->b_col, g->bias ? ", bias" : "",
-             g->accumulate ? ", added" : "");
+             g->inner        ? ", in groups"
+             : g->accumulate ? ", added"
+                             : "");
 }
 
 /* How far a result may be from the sum in double: rounding of the result, and of as many sums as there are. */
@@ -166,12 +183,17 @@ static double allowed(haul_dtype dtype, double value, double magnitude, int64_t 
     return fabs(value) * result + magnitude * sum * sqrt((double)k + 4) * 2 + (dtype == HAUL_F16 ? 1e-7 : 0);
 }
 
+static int64_t place_in_c(const haul__gemm *g, int64_t z, int64_t i, int64_t j)
+{
+    return g->c_offset + haul__gemm_matrix(g, z, g->c_batch, g->c_outer) + i * g->c_row + j;
+}
+
 static void compare_element(const problem *p, const double *got, int64_t z, int64_t i, int64_t j, errors *e)
 {
     const haul__gemm *g = &p->g;
-    const double     *a = p->a.values + g->a_offset + z * g->a_batch + i * g->a_row;
-    const double     *b = p->b.values + g->b_offset + z * g->b_batch + j * g->b_col;
-    int64_t           at = g->c_offset + z * g->c_batch + i * g->c_row + j;
+    const double     *a = p->a.values + g->a_offset + haul__gemm_matrix(g, z, g->a_batch, g->a_outer) + i * g->a_row;
+    const double     *b = p->b.values + g->b_offset + haul__gemm_matrix(g, z, g->b_batch, g->b_outer) + j * g->b_col;
+    int64_t           at = place_in_c(g, z, i, j);
     double            value = 0, magnitude = 0;
     float             plain = 0;
     for (int64_t k = 0; k < g->k; k++) {
@@ -225,13 +247,13 @@ static void check(problem *p, errors *e)
         for (int64_t i = 0; i < g->m; i++)
             for (int64_t j = 0; j < g->n; j++)
                 compare_element(p, got, z, i, j, e);
-    for (int64_t at = 0; at < p->c.count; at++) {
-        int64_t in = (at - g->c_offset) % g->c_row;
-        if (at >= g->c_offset && at < g->c_offset + g->batch * g->c_batch && in < g->n)
-            continue;
+    for (int64_t z = 0; z < g->batch; z++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++)
+                got[place_in_c(g, z, i, j)] = p->c.values[place_in_c(g, z, i, j)];
+    for (int64_t at = 0; at < p->c.count; at++)
         if (got[at] != p->c.values[at])
             fail_msg("an element between rows of C changed");
-    }
     free(before);
     free(first);
     free(got);

@@ -227,6 +227,59 @@ static void test_matmul__leading_axes_are_rows(void **state)
     on_devices(compare_rows);
 }
 
+/* ---- permuted heads ---- */
+
+enum { HEADS = 3, LENGTH = 20 };
+
+/* [2, HEADS, LENGTH, features] as a view of [2, LENGTH, HEADS * features], or its copy. */
+static haul_tensor *heads_of(haul_tensor *x, int64_t features, bool copied)
+{
+    haul_tensor *view = haul_transpose(haul_reshape(x, HAUL_SHAPE(2, LENGTH, HEADS, features)), 1, 2);
+    return copied ? haul_contiguous(view) : view;
+}
+
+/* (q k^T) v of heads, and its gradients. */
+static void product_of_heads(haul_tensor *x[3], int64_t features, bool copied, haul_tensor *out[4])
+{
+    haul_tensor *q = heads_of(x[0], features, copied), *k = heads_of(x[1], features, copied);
+    haul_tensor *y = haul_matmul(haul_matmul(q, haul_transpose(k, -2, -1)), heads_of(x[2], features, copied));
+    out[0] = y;
+    assert_int_equal(haul_grad(haul_sum(haul_square(y)), x, 3, out + 1), HAUL_OK);
+}
+
+/* Heads that are views have the bits of copies. The result can be seen as features without a copy where the device
+ * reads them in place. */
+static void compare_heads(haul_device *device)
+{
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_F16, HAUL_BF16};
+    for (int i = 0; i < 8; i++) {
+        const int64_t features = i % 2 ? 8 : 33;
+        haul_scope   *scope = haul_scope_push();
+        haul_tensor  *x[3], *views[4], *copies[4];
+        for (int t = 0; t < 3; t++) {
+            x[t] = sample_tensor(device, HAUL_F32, HAUL_SHAPE(2, LENGTH, HEADS * features), (unsigned)t + 1, NULL);
+            x[t] = haul_set_requires_grad(haul_detach(haul_cast(x[t], dtypes[i / 2])), true);
+        }
+        product_of_heads(x, features, false, views);
+        product_of_heads(x, features, true, copies);
+        for (int t = 0; t < 4; t++) {
+            haul_tensor *same = haul_all(haul_eq(views[t], copies[t]));
+            bool         value = false;
+            assert_int_equal(haul_read(same, &value, sizeof value), HAUL_OK);
+            assert_true(value);
+        }
+        if (device == haul_cpu() && !getenv("HAUL_WITHOUT"))
+            assert_true(haul_tensor_is_contiguous(haul_transpose(views[0], 1, 2)));
+        haul_scope_pop(scope);
+    }
+}
+
+static void test_matmul__heads_in_rows(void **state)
+{
+    (void)state;
+    on_devices(compare_heads);
+}
+
 /* ---- calls ---- */
 
 static void check_node(haul_tensor *y, const char *name, haul_tensor *const *leaves)
@@ -463,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_matmul__small_integers_give_i32),
         cmocka_unit_test(test_matmul__empty_operands),
         cmocka_unit_test(test_matmul__leading_axes_are_rows),
+        cmocka_unit_test(test_matmul__heads_in_rows),
         cmocka_unit_test(test_matmul__is_one_node),
         cmocka_unit_test(test_matmul__costs),
         cmocka_unit_test(test_matmul__into_given_tensors),

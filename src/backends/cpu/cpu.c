@@ -62,7 +62,7 @@ static haul_status cpu_open(haul_device *device, int index)
 /* The fastest first; for some shapes conv2d/choice.c finds that the next one is faster. */
 const haul__implementation haul__cpu_implementations[] = {
     {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .scratch = haul__cpu_gemm_scratch,
-     .run = haul__cpu_gemm},
+     .run = haul__cpu_gemm, .takes_inner = true},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_winograd, .refuses = haul__cpu_winograd_refuses,
      .scratch = haul__cpu_winograd_scratch, .run = haul__cpu_winograd},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_products, .refuses = haul__cpu_conv2d_products_refuse,

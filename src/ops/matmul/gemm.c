@@ -260,15 +260,15 @@ static haul_status run(void *task, const haul__implementation *by, int64_t *refu
 
 /* ---- kernels ---- */
 
-static const char *refuses_relu(const haul__gemm *g)
+static const char *refuses_form(const haul__gemm *g)
 {
-    return g->relu ? "it does no relu" : NULL;
+    return g->relu ? "it does no relu" : g->inner ? "it takes matrices that are one stride apart" : NULL;
 }
 
 static const char *plain_refuses(haul_device *device, const void *problem)
 {
     (void)device;
-    return problem ? refuses_relu(problem) : NULL;
+    return problem ? refuses_form(problem) : NULL;
 }
 
 static const char *refuses_small(const haul__gemm *g)
@@ -277,7 +277,7 @@ static const char *refuses_small(const haul__gemm *g)
         return "it takes floats only";
     if ((double)g->batch * (double)g->m * (double)g->n * (double)g->k < SMALL)
         return "the product is too small for it to pay";
-    return refuses_relu(g);
+    return refuses_form(g);
 }
 
 static const char *tiles_refuse(haul_device *device, const void *problem)

@@ -10,15 +10,15 @@
 
 /* ---- operands as matrices ---- */
 
-/* The single stride that walks through t's leading axes (all but the last `own`), broadcast to `lead`; 0 if there is
- * only one matrix. Returns false if no stride does. */
-static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+/* The single stride that walks through axes [first, end) of t's leading ones (all but the last `own`), broadcast to
+ * `lead`; 0 if there is only one matrix. Returns false if no stride does. */
+static bool axes_stride(const haul_tensor *t, int own, const haul_shape *lead, int first, int end, int64_t *stride)
 {
     int     missing = lead->ndim + own - t->shape.ndim;
     int64_t expected = 0;
     bool    found = false;
     *stride = 0;
-    for (int d = lead->ndim - 1; d >= 0; d--) {
+    for (int d = end - 1; d >= first; d--) {
         if (lead->dims[d] == 1)
             continue;
         bool    repeats = d < missing || t->shape.dims[d - missing] == 1;
@@ -31,6 +31,12 @@ static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, i
         expected = step * lead->dims[d];
     }
     return true;
+}
+
+/* The same for all leading axes. */
+static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+{
+    return axes_stride(t, own, lead, 0, lead->ndim, stride);
 }
 
 /* A is x with all axes but the last as rows, so that one large product replaces many that share B: x itself, or a
@@ -54,20 +60,34 @@ static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g
     return x;
 }
 
-/* t with leading axes (all but the last `own`) that a single stride walks through: t itself, or a copy whose leading
- * axes are `lead`. Returns NULL on failure. */
-static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+/* The leading axes of a batch. Those from `split` on are the inner ones; 0: all are. */
+typedef struct batch {
+    haul_shape lead;
+    int        split;
+} batch;
+
+/* The strides that walk through t's leading axes: the outer and the inner ones. Returns false if no two strides do. */
+static bool batch_strides(const haul_tensor *t, int own, const batch *of, int64_t *outer, int64_t *inner)
 {
-    if (lead_stride(t, own, lead, stride))
+    return axes_stride(t, own, &of->lead, 0, of->split, outer) &&
+           axes_stride(t, own, &of->lead, of->split, of->lead.ndim, inner);
+}
+
+/* t with leading axes that these strides walk through: t itself, or a copy that has all of them. Returns NULL on
+ * failure. */
+static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, const batch *of, int64_t *outer,
+                               int64_t *inner)
+{
+    if (batch_strides(t, own, of, outer, inner))
         return t;
-    haul_shape shape = *lead;
-    *stride = 1;
-    for (int d = t->shape.ndim - own; d < t->shape.ndim; d++) {
+    haul_shape shape = of->lead;
+    for (int d = t->shape.ndim - own; d < t->shape.ndim; d++)
         shape.dims[shape.ndim++] = t->shape.dims[d];
-        *stride *= t->shape.dims[d];
-    }
     haul_tensor *copy = haul__temporary(c, t->dtype, &shape);
-    return !haul__failed(copy) && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
+    if (haul__failed(copy) || haul__copy_elements(copy, t, c->operation->name))
+        return NULL;
+    batch_strides(copy, own, of, outer, inner);
+    return copy;
 }
 
 /* [..., m, k] as [... m, k], in operations. Returns NULL on failure. */
@@ -109,6 +129,28 @@ static haul_dtype product_dtype(haul_dtype dtype)
     return dtype == HAUL_U8 || dtype == HAUL_I8 || dtype == HAUL_I16 ? HAUL_I32 : dtype;
 }
 
+/* True if the matrices of b's last leading axis are in its rows: b is a view [..., heads, length, features] of [...,
+ * length, heads, features]. The result is laid out like this, too. So another view shows the heads as features. */
+static bool rows_hold_matrices(const haul__call *c, const haul_shape *shape)
+{
+    const haul_tensor *a = c->operands[0], *b = c->operands[1];
+    const int          columns = b->shape.ndim - 1, rows = columns - 1, heads = columns - 2;
+    return heads >= 0 && shape->ndim == b->shape.ndim && a->shape.ndim > 1 && !c->into && !b->contiguous &&
+           b->strides[columns] == 1 && b->shape.dims[heads] > 1 && b->shape.dims[rows] > 1 &&
+           b->shape.dims[columns] > 1 && shape->dims[rows] > 1 && b->strides[heads] >= b->shape.dims[columns] &&
+           b->strides[heads] < b->strides[rows] && haul__takes_inner(c->operation, c->device, a->dtype);
+}
+
+static haul_status describe_heads_in_rows(haul__call *c, const haul_shape *shape)
+{
+    const int rows = shape->ndim - 2, heads = rows - 1;
+    int64_t   swapped[HAUL_MAX_DIMS], strides[HAUL_MAX_DIMS];
+    for (int d = 0; d < shape->ndim; d++)
+        swapped[d] = shape->ndim - (d == rows ? heads : d == heads ? rows : d);
+    haul__shape_strides_like(shape, swapped, strides);
+    return haul__describe_strided(c, 0, c->operands[0]->dtype, shape, strides);
+}
+
 /* Leading axes broadcast; m follows unless a is a vector, and n unless b is one. */
 static haul_status matmul_infer(haul__call *c)
 {
@@ -124,7 +166,32 @@ static haul_status matmul_infer(haul__call *c)
         shape.dims[shape.ndim++] = a->dims[a->ndim - 2];
     if (b->ndim > 1)
         shape.dims[shape.ndim++] = b->dims[b->ndim - 1];
+    if (rows_hold_matrices(c, &shape))
+        return describe_heads_in_rows(c, &shape);
     return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
+}
+
+/* Decides which leading axes are the inner ones: none needs to be separate if a single stride walks through those of
+ * each tensor, or if the device asks for one. */
+static void split(const haul__call *c, int own, batch *of)
+{
+    const haul_tensor *tensors[] = {c->operands[0], c->operands[1], c->results[0]};
+    const int          owns[] = {own, 2, own};
+    int64_t            outer, inner;
+    bool               walks = true;
+    for (int i = 0; i < 3; i++)
+        walks = walks && lead_stride(tensors[i], owns[i], &of->lead, &inner);
+    if (walks || !haul__takes_inner(c->operation, c->device, c->operands[0]->dtype))
+        return;
+    for (of->split = of->lead.ndim - 1; of->split > 0; of->split--) {
+        walks = true;
+        for (int i = 0; i < 3; i++)
+            walks = walks && batch_strides(tensors[i], owns[i], of, &outer, &inner);
+        if (walks)
+            return;
+    }
+    /* There are copies. The result may have its own split. */
+    of->split = lead_stride(c->results[0], own, &of->lead, &inner) ? 0 : of->lead.ndim - 1;
 }
 
 /* b has leading axes: many products. A vector `a` is one row. */
@@ -132,20 +199,24 @@ static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
 {
     haul_tensor *a = c->operands[0], *b = c->operands[1], *y = c->results[0];
     int          own = a->shape.ndim == 1 ? 1 : 2;
-    haul_shape   lead = y->shape;
-    lead.ndim -= own;
-    for (int d = 0; d < lead.ndim; d++)
-        g->batch *= lead.dims[d]; /* the result's count was checked */
+    batch        of = {.lead = y->shape};
+    of.lead.ndim -= own;
+    split(c, own, &of);
+    for (int d = 0; d < of.lead.ndim; d++)
+        g->batch *= of.lead.dims[d]; /* the result's count was checked */
+    for (int d = of.split; of.split > 0 && d < of.lead.ndim; d++)
+        g->inner = (g->inner ? g->inner : 1) * of.lead.dims[d];
     g->m = own == 1 ? 1 : a->shape.dims[a->shape.ndim - 2];
-    a = take_batch(c, a, own, &lead, &g->a_batch);
-    b = a ? take_batch(c, b, 2, &lead, &g->b_batch) : NULL;
+    a = take_batch(c, a, own, &of, &g->a_outer, &g->a_batch);
+    b = a ? take_batch(c, b, 2, &of, &g->b_outer, &g->b_batch) : NULL;
     if (!b)
         return haul_error_status();
     g->a_col = a->strides[a->shape.ndim - 1];
     g->a_row = own == 1 ? g->k * g->a_col : a->strides[a->shape.ndim - 2];
     g->b_row = b->strides[b->shape.ndim - 2];
     g->b_col = b->strides[b->shape.ndim - 1];
-    g->c_batch = g->m * g->n;
+    batch_strides(y, own, &of, &g->c_outer, &g->c_batch);
+    g->c_row = own == 1 ? g->n : y->strides[y->shape.ndim - 2];
     return haul__gemm_run(c, g, y, a, b, NULL);
 }
 
@@ -167,7 +238,15 @@ static haul_status matmul_compute(haul__call *c)
     return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
 }
 
-/* dA = g B^T and dB = A^T g, as matrices; the caller sums broadcast dimensions. */
+/* True if the columns of the matrices are dense, and its rows are not. */
+static bool is_turned(const haul_tensor *t)
+{
+    const int last = t->shape.ndim - 1;
+    return t->shape.dims[last] > 1 && t->strides[last] != 1 && t->strides[last - 1] == 1;
+}
+
+/* dA = g B^T and dB = A^T g, as matrices; the caller sums broadcast dimensions. If B is a transposed view, so is its
+ * gradient. */
 static void matmul_gradient(haul__gradient *c)
 {
     const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);
@@ -186,6 +265,10 @@ static void matmul_gradient(haul__gradient *c)
     }
     if (haul__wanted(c, 1)) {
         a = vector_a ? haul_unsqueeze(a, 0) : folded ? fold_rows(c, a) : a;
+        if (haul__wanted(c, 0) && b_shape->ndim > 2 && is_turned(b)) {
+            c->operands[1] = haul_transpose(haul_matmul(haul_transpose(g, -2, -1), a), -2, -1);
+            return;
+        }
         haul_tensor *db = haul_matmul(haul_transpose(a, -2, -1), g);
         c->operands[1] = vector_b ? haul_squeeze(db, -1) : db;
     }

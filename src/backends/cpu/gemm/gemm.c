@@ -146,9 +146,9 @@ static void run_piece(product *p, int64_t matrix, int64_t j)
     const haul__gemm *g = p->call;
     const char       *bias = g->bias ? element(g->bias, g->bias_offset, p->size) : NULL;
     piece             x = {
-                    .a = element(g->a, g->a_offset + matrix * g->a_batch, p->size),
-                    .b = element(g->b, g->b_offset + matrix * g->b_batch + j * g->b_col, p->size),
-                    .c = element(g->c, g->c_offset + matrix * g->c_batch + j, p->size),
+                    .a = element(g->a, g->a_offset + haul__gemm_matrix(g, matrix, g->a_batch, g->a_outer), p->size),
+                    .b = element(g->b, g->b_offset + haul__gemm_matrix(g, matrix, g->b_batch, g->b_outer) + j * g->b_col, p->size),
+                    .c = element(g->c, g->c_offset + haul__gemm_matrix(g, matrix, g->c_batch, g->c_outer) + j, p->size),
                     .bias = bias && !g->bias_of_rows ? bias + j * p->size : NULL,
                     .row_bias = g->bias_of_rows ? bias : NULL,
                     .columns = smaller(p->columns, g->n - j),
@@ -259,11 +259,13 @@ static const haul__gemm *as_row(const haul__gemm *g, haul__gemm *t)
     t->a_row = g->k;
     t->a_col = g->b_row;
     t->a_batch = g->b_batch;
+    t->a_outer = g->b_outer;
     t->b = g->a;
     t->b_offset = g->a_offset;
     t->b_row = g->a_col;
     t->b_col = g->a_row;
     t->b_batch = g->a_batch;
+    t->b_outer = g->a_outer;
     t->c_row = g->m;
     return t;
 }

@@ -171,9 +171,10 @@ static bool open_buffers(product *p, buffers *r)
 static void place_a(const product *p, const block *x, const buffers *r, haul__cpu_strip *s)
 {
     const haul__gemm *g = p->call;
-    const char       *from = at(p, g->a, g->a_offset + x->z * g->a_batch + x->i * g->a_row + x->k * g->a_col);
-    const uint16_t   *halves = (const uint16_t *)(const void *)from;
-    float            *wide = (float *)(void *)r->a;
+    const char       *from = at(
+              p, g->a, g->a_offset + haul__gemm_matrix(g, x->z, g->a_batch, g->a_outer) + x->i * g->a_row + x->k * g->a_col);
+    const uint16_t *halves = (const uint16_t *)(const void *)from;
+    float          *wide = (float *)(void *)r->a;
     s->a = p->packs_a ? r->a : from;
     s->a_row = g->a_row;
     s->a_column = g->a_col;
@@ -195,8 +196,9 @@ static void place_a(const product *p, const block *x, const buffers *r, haul__cp
 static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, char *to, const buffers *r)
 {
     const haul__gemm *g = p->call;
-    const char       *from = at(p, g->b, g->b_offset + x->z * g->b_batch + x->k * g->b_row + j * g->b_col);
-    int64_t           width = p->panels->width, step = larger(16, WIDENED / n / 16 * 16);
+    const char       *from =
+        at(p, g->b, g->b_offset + haul__gemm_matrix(g, x->z, g->b_batch, g->b_outer) + x->k * g->b_row + j * g->b_col);
+    int64_t width = p->panels->width, step = larger(16, WIDENED / n / 16 * 16);
     if (!widens(p)) {
         p->panels->pack_b(to, from, g->b_row, g->b_col, x->depth, n);
         return;
@@ -238,8 +240,9 @@ static void round_sums(const product *p, const block *x, int64_t j, int64_t n, f
 {
     const haul__gemm *g = p->call;
     const uint16_t   *bias = g->bias ? (const uint16_t *)(const void *)at(p, g->bias, g->bias_offset + j) : NULL;
-    uint16_t         *c = (uint16_t *)g->c->host + g->c_offset + x->z * g->c_batch + x->i * g->c_row + j;
-    float             more[MOST_WIDTH];
+    uint16_t         *c =
+        (uint16_t *)g->c->host + g->c_offset + haul__gemm_matrix(g, x->z, g->c_batch, g->c_outer) + x->i * g->c_row + j;
+    float more[MOST_WIDTH];
     for (int64_t r = 0; r < x->m; r++, sums += sums_row, c += g->c_row) {
         for (int what = 0; what < 2; what++) {
             if (what == 0 ? !bias : !g->accumulate)
@@ -259,7 +262,8 @@ static void find_target(const product *p, const block *x, int64_t j, const buffe
     s->accumulate = x->k > 0;
     s->bias = s->row_bias = NULL;
     if (!p->halves) {
-        s->c = (char *)g->c->host + (g->c_offset + x->z * g->c_batch + x->i * g->c_row + j) * p->size;
+        s->c = (char *)g->c->host +
+               (g->c_offset + haul__gemm_matrix(g, x->z, g->c_batch, g->c_outer) + x->i * g->c_row + j) * p->size;
         s->c_row = g->c_row;
         if (g->bias && x->k == 0 && g->bias_of_rows)
             s->row_bias = at(p, g->bias, g->bias_offset + x->i);
@@ -311,7 +315,7 @@ static void multiply_block(const product *p, const block *x, const buffers *r)
             }
             s.b = r->panel + (j - first) * depth * p->wide;
         } else {
-            s.b = at(p, g->b, g->b_offset + x->z * g->b_batch + x->k * g->b_row + j);
+            s.b = at(p, g->b, g->b_offset + haul__gemm_matrix(g, x->z, g->b_batch, g->b_outer) + x->k * g->b_row + j);
             s.b_row = g->b_row;
         }
         find_target(p, x, j, r, &s);

@@ -71,7 +71,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
 {
     memset(out, 0, sizeof *out);
     if (!has_library_dtype(call->dtype) || call->k == 0 || call->m > INT32_MAX || call->n > INT32_MAX ||
-        call->k > INT32_MAX || call->batch > INT32_MAX)
+        call->k > INT32_MAX || call->batch > INT32_MAX || call->inner)
         return false;
     if (!describe(&out->left, call->k, call->n, call->b_row, call->b_col) ||
         !describe(&out->right, call->m, call->k, call->a_row, call->a_col) ||
