@@ -97,6 +97,7 @@ bool planner_open(trainer *t)
     p->of = t;
     p->training = (haul__training){.device = t->device,
                                    .accumulate = t->options->accumulate,
+                                   .pieces = t->options->pieces,
                                    .follows = !t->options->eager,
                                    .goes_on = t->options->resume,
                                    .context = p,

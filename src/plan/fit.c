@@ -235,14 +235,21 @@ static void free_estimates(haul__fit_result *fit)
     fit->first = fit->step = fit->epoch = (haul_estimate_result){0};
 }
 
+/* True if parts of a step, mini-batches or pieces, come one after the other: the first step follows those that are
+ * recorded in it. */
+static bool has_parts(const making *m)
+{
+    return m->training->accumulate > 1 || m->training->pieces > 1;
+}
+
 /* The first two steps are made again, with memory that came later: the optimizer's state in the first one, and what the
  * training holds. It is there from their beginning to their end. Only the update of the first step, after whose
- * backward pass nothing of the segments is left, makes the state itself. Where mini-batches are followed in the first
+ * backward pass nothing of the segments is left, makes the state itself. Where parts are followed in the first
  * step, that memory counts as if it were there. */
 static void correct_first(making *m)
 {
     haul__fit_result *fit = m->out;
-    if (m->training->accumulate == 1) {
+    if (!has_parts(m)) {
         m->begin.peak = larger(m->begin.peak - m->begin.start + m->plain[0].start, m->update);
         m->second.peak += m->plain[1].start - m->second.start;
     }
@@ -305,7 +312,7 @@ static int64_t peak_of_update(const haul__fit_step *s)
  * pass: that is its peak if it is above that of the rest, and else as much as in later steps. */
 static haul_status find_update(making *m)
 {
-    if (m->training->accumulate > 1)
+    if (has_parts(m))
         return HAUL_OK;
     const int64_t whole = m->plain[0].peak;
     forget_steps(m);

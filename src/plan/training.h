@@ -16,6 +16,7 @@ typedef struct haul__training_objects {
 typedef struct haul__training {
     haul_device *device;
     int64_t      accumulate; /* mini-batches in a step */
+    int64_t      pieces;     /* of a mini-batch, one after the other; at most 1: it is whole */
     bool         follows;    /* it records its steps and follows them (haul/recording.h), if that fits */
     bool         goes_on;    /* the optimizer has its state before the first step */
     void        *context;    /* passed to the functions */

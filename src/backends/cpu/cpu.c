@@ -59,6 +59,11 @@ static haul_status cpu_open(haul_device *device, int index)
     return HAUL_OK;
 }
 
+bool haul__cpu_is_host(const haul_device *device)
+{
+    return device->backend == &haul__backend_cpu;
+}
+
 /* The fastest first; for some shapes conv2d/choice.c finds that the next one is faster. */
 const haul__implementation haul__cpu_implementations[] = {
     {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .scratch = haul__cpu_gemm_scratch,

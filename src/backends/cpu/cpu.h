@@ -11,6 +11,10 @@
 /* cpu.c: the fastest first */
 extern const haul__implementation haul__cpu_implementations[];
 
+/* False for a device that is only described, for which this processor computes. What memory the processor's algorithms
+ * need depends on its instructions and threads. So it is not taken from such a device, but from the host. */
+bool haul__cpu_is_host(const haul_device *device);
+
 /* memory.c */
 /* The memory of the machine that is available, in digits; "" for other descriptions. */
 void        haul__cpu_describe(haul_device *device, haul__description what, char *out, size_t size);

@@ -54,6 +54,17 @@ for file in cache/*; do truncate -s -1 "$file"; done
 run 0 devices --machines
 check "a damaged file counts as none" test "$(grep -c '^here' out)" -eq 0
 
+# ---- a plan for a described device does not depend on this processor ----
+for network in "unet --batch 4" "mlp --batch 256"; do
+    HAUL_NUM_THREADS=1 run 0 record $network --device sim:h200 --json
+    cp out one.json
+    for level in base v3 v4; do
+        HAUL_CPU_LEVEL=$level "$HAUL" devices | grep -q "$level instructions" || continue
+        HAUL_CPU_LEVEL=$level HAUL_NUM_THREADS=4 run 0 record $network --device sim:h200 --json
+        check "$network with $level and four threads" cmp out one.json
+    done
+done
+
 # ---- wrong command lines ----
 run 2 devices --machines --names
 complains "--names and --machines exclude each other"

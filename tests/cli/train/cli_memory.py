@@ -90,6 +90,17 @@ def limits():
     check("exactly enough", done["limit_bytes"] == need >= done["peak_bytes"], f"{done} {need}")
 
 
+def pieces():
+    """Followed pieces take more than those that run as they are, which is what a limit between the two gets."""
+    net = "--model mlp --data blobs:64 --batch 32 --pieces 4 --epochs 1 --workers 0 --device cpu".split()
+    most, least = (last(train(0, *net, "--estimate", *more)[0], "estimate")["training_peak_bytes"] for more in ([], ["--eager"]))
+    for limit, follows in ((most, True), (most - 1, False), (least, False)):
+        events, _ = train(0, *net, "--memory-limit", str(limit))
+        done = last(events, "done")
+        check(f"pieces in {limit}", (done["followed"] > 0) == follows and done["peak_bytes"] <= limit, f"{done}")
+    train(4, *net, "--memory-limit", str(least - 1))
+
+
 def too_little():
     """A report, nothing made, and what it says is true."""
     events, told = train(4, *SMALL, "--epochs", "1", "--memory-limit", "70%", "--run", "none")
@@ -277,7 +288,7 @@ def overhead():
     os.environ.update(before)
 
 
-for test in (same_bits, limits, too_little, automatic, automatic_elsewhere, going_on, modules, overhead, run_out):
+for test in (same_bits, limits, pieces, too_little, automatic, automatic_elsewhere, going_on, modules, overhead, run_out):
     if test is same_bits and os.environ.get("HAUL_SANITIZE"):
         continue  # a large network; going_on compares a small one
     test()

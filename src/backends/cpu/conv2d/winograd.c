@@ -557,29 +557,53 @@ static int64_t slots_for(int64_t tasks)
     return smaller(smaller(tasks, haul__pool_threads()), HAUL__CPU_MOST_SLOTS);
 }
 
+static size_t scratch_of(const work *w)
+{
+    int64_t plain = w->plain_slot * slots_for(haul__winograd_plain_tasks(w));
+    return (size_t)(w->shared + larger(w->slot * slots_for(w->tasks), plain)) * sizeof(float);
+}
+
 size_t haul__cpu_winograd_scratch(haul_device *device, const void *problem)
 {
-    work    w = plan(problem);
-    int64_t plain = w.plain_slot * slots_for(haul__winograd_plain_tasks(&w));
-    (void)device;
-    return (size_t)(w.shared + larger(w.slot * slots_for(w.tasks), plain)) * sizeof(float);
+    if (!haul__cpu_is_host(device))
+        return 0;
+    const work w = plan(problem);
+    return scratch_of(&w);
+}
+
+static void run_in(work *w, float *memory, size_t bytes)
+{
+    w->memory = memory;
+    w->marks = (int64_t *)(void *)(memory + w->shared - mark_elements(w));
+    w->slots = memory + w->shared;
+    w->room = (int64_t)(bytes / sizeof(float)) - w->shared;
+    if (w->c->pass == HAUL__CONV2D_WEIGHT)
+        run_gradient(w);
+    else
+        run_convolution(w);
+    haul__winograd_plain(w);
+}
+
+/* For a device that is described. */
+static haul_status run_in_host_memory(work *w)
+{
+    haul__cpu_scratch scratch;
+    const size_t      bytes = scratch_of(w);
+    if (!haul__cpu_scratch_open(&scratch, bytes, 1))
+        return haul__fail_memory(NULL, bytes);
+    run_in(w, (float *)(void *)scratch.memory, bytes);
+    haul__cpu_scratch_close(&scratch);
+    return HAUL_OK;
 }
 
 haul_status haul__cpu_winograd(haul__stream *s, const void *problem)
 {
     const haul__conv2d *c = problem;
     work                w = plan(c);
-    (void)s;
+    if (s && !haul__cpu_is_host(s->device))
+        return run_in_host_memory(&w);
     if (!c->scratch || c->scratch_bytes / sizeof(float) < (size_t)(w.shared + larger(w.slot, w.plain_slot)))
         return HAUL_UNSUPPORTED;
-    w.memory = c->scratch->host;
-    w.marks = (int64_t *)(void *)(w.memory + w.shared - mark_elements(&w));
-    w.slots = w.memory + w.shared;
-    w.room = (int64_t)(c->scratch_bytes / sizeof(float)) - w.shared;
-    if (c->pass == HAUL__CONV2D_WEIGHT)
-        run_gradient(&w);
-    else
-        run_convolution(&w);
-    haul__winograd_plain(&w);
+    run_in(&w, c->scratch->host, c->scratch_bytes);
     return HAUL_OK;
 }

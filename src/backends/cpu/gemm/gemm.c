@@ -270,15 +270,18 @@ static const haul__gemm *as_row(const haul__gemm *g, haul__gemm *t)
     return t;
 }
 
-size_t haul__cpu_gemm_scratch(haul_device *device, const void *problem)
+static size_t scratch_of(const haul__gemm *g)
 {
-    haul__gemm        turned;
-    const haul__gemm *g = problem;
-    (void)device;
+    haul__gemm turned;
     if (haul__cpu_gemm_panels_alone(g))
         return 0;
     g = as_row(g, &turned);
     return is_simple(g, haul__cpu_tiles_for(g->dtype)) ? 0 : haul__cpu_gemm_panels_scratch(g);
+}
+
+size_t haul__cpu_gemm_scratch(haul_device *device, const void *problem)
+{
+    return haul__cpu_is_host(device) ? scratch_of(problem) : 0;
 }
 
 /* Not inlined: tiny products do without its room. */
@@ -298,15 +301,31 @@ static __attribute__((noinline)) haul_status multiply_planned(const haul__gemm *
     return HAUL_OK;
 }
 
+/* For a device that is described: in host memory. */
+static haul_status multiply_in_host_memory(const haul__gemm *g, const haul__cpu_tiles *tiles)
+{
+    haul__gemm        own = *g;
+    haul__cpu_scratch scratch;
+    haul__buffer      buffer;
+    const size_t      bytes = scratch_of(g);
+    if (!bytes || !haul__cpu_scratch_open(&scratch, bytes, 1))
+        return multiply_planned(g, tiles);
+    buffer = (haul__buffer){.host = scratch.memory};
+    own.scratch = &buffer;
+    own.scratch_bytes = bytes;
+    const haul_status status = multiply_planned(&own, tiles);
+    haul__cpu_scratch_close(&scratch);
+    return status;
+}
+
 haul_status haul__cpu_gemm(haul__stream *s, const void *problem)
 {
     const haul__gemm      *g = problem;
     const haul__cpu_tiles *tiles = haul__cpu_tiles_for(g->dtype);
-    (void)s;
     if (!g->batch || !g->m || !g->n)
         return HAUL_OK;
     if (!tiles || !is_tiny(g))
-        return multiply_planned(g, tiles);
+        return s && !haul__cpu_is_host(s->device) ? multiply_in_host_memory(g, tiles) : multiply_planned(g, tiles);
     (g->dtype == HAUL_F32 ? loop_f32 : loop_f64)(g);
     return HAUL_OK;
 }
