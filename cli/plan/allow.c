@@ -63,6 +63,12 @@ static haul_status record(void *context, const haul__choose_way *way, haul__segm
     return haul__fit_record(planner_vary(a->t->planner, way), way->batch, segments, out);
 }
 
+static haul_status spill(void *context, const haul__choose_way *way, int64_t limit, haul__fit_result *out)
+{
+    const allowance *a = context;
+    return planner_spill(a->t->planner, way, limit, out);
+}
+
 /* As the options have it. */
 static haul_status record_plain(void *context, haul__segments *segments, haul__fit_step *out)
 {
@@ -138,6 +144,7 @@ static haul_status choose(allowance *a)
 {
     const haul__plan_request *p = &a->request->plan;
     haul__choose_request      r = {.record = record,
+                                   .spill = spill,
                                    .context = a,
                                    .allowed = a->allowed,
                                    .batch = a->t->options->batch,

@@ -20,7 +20,7 @@ static char *given_options(const allowance *a)
     int                 count = ALWAYS;
     if (c->bf16)
         without[count++] = "precision";
-    if (!c->keep.schedule.count) {
+    if (!(c->used & HAUL__ALLOW_SPILL)) {
         without[count++] = "spill-host";
         without[count++] = "spill-folder";
         without[count++] = "spill-file";
@@ -71,7 +71,7 @@ static void put_plan(const allowance *a, char *out, size_t size)
                train_options_recompute(a->t->options) && !option_given(given, "recompute"));
     if (c->offload || !strcmp(a->t->options->offload, "optimizer"))
         put_switch(out, size, "offload", true, "optimizer", false);
-    put_switch(out, size, "spill", c->keep.schedule.count, "on", a->spilled && !option_given(given, "spill"));
+    put_switch(out, size, "spill", c->used & HAUL__ALLOW_SPILL, "on", a->spilled && !option_given(given, "spill"));
     put_number(out, size, "memory-limit", a->limit);
 }
 

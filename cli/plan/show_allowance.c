@@ -38,10 +38,12 @@ static void print_techniques(const allowance *a)
     if (c->offload)
         printf("offload    the optimizer's state, %s, to host memory\n", text_bytes(c->hosted - c->keep.moved));
     print_segments(a);
-    if (c->keep.schedule.count) {
-        char text[200];
-        snprintf(text, sizeof text, "%s in %s tensors to host memory and back in each step; costs at most %s",
-                 text_bytes(c->moved), text_count(c->keep.schedule.count), text_ps(c->spill_ps));
+    if (c->used & HAUL__ALLOW_SPILL) {
+        char text[200], tensors[80] = "";
+        if (!c->by_use)
+            snprintf(tensors, sizeof tensors, " in %s tensors", text_count(c->keep.schedule.count));
+        snprintf(text, sizeof text, "%s%s to host memory and back in each step%s; costs at most %s",
+                 text_bytes(c->moved), tensors, c->by_use ? ", what is used latest" : "", text_ps(c->spill_ps));
         printf("spill      ");
         print_wrapped(text, 11, 11);
     }

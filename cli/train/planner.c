@@ -152,6 +152,14 @@ haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *ou
     return haul__fit_spilling(&p->training, &request, out);
 }
 
+haul_status planner_spill(planner *p, const haul__choose_way *way, int64_t limit, haul__fit_result *out)
+{
+    haul__fit_request request = request_of(p, &(haul__training_limit){.bytes = limit});
+    request.batch = way->batch;
+    request.recompute = false;
+    return haul__fit_spilling(planner_vary(p, way), &request, out);
+}
+
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 {
     const haul__fit_request request = request_of(p, &(haul__training_limit){.bytes = limit});

@@ -27,6 +27,9 @@ haul_status planner_choose_segments(planner *p);
 /* The same as planner_fit if it spills beyond so many bytes. */
 haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out);
 
+/* The same for a way to train, with nothing running again. */
+haul_status planner_spill(planner *p, const haul__choose_way *way, int64_t limit, haul__fit_result *out);
+
 /* What spilling would cost then. False, without an error, if the device cannot spill. */
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/numbers.h"
+#include "machine/picoseconds.h"
 #include "record/work.h"
 
 enum { MOST_PARTS = 64, MOST_SIZES = 12 };
@@ -52,7 +54,7 @@ static unsigned techniques_of(const haul__choose_request *r, const haul__chosen 
     unsigned used = (c->bf16 ? HAUL__ALLOW_BF16 : 0) | (c->offload ? HAUL__ALLOW_OFFLOAD : 0);
     used |= c->accumulate > r->parts ? HAUL__ALLOW_ACCUMULATE : 0;
     used |= haul__segments_count_on(&c->keep.segments) ? HAUL__ALLOW_RECOMPUTE : 0;
-    return used | (c->keep.schedule.count ? HAUL__ALLOW_SPILL : 0);
+    return used | (c->keep.schedule.count || c->by_use ? HAUL__ALLOW_SPILL : 0);
 }
 
 typedef struct recording {
@@ -244,6 +246,52 @@ static haul_status find_largest(const haul__choose_request *r, haul__chosen *out
     return status;
 }
 
+/* ---- without a list of moves ---- */
+
+static int64_t time_of_copies(const haul__choose_request *r, const haul__fit_spill *spill)
+{
+    const int64_t away = haul__machine_copy_time(r->machine, r->number, 0, spill->bytes, true);
+    return haul__ps_add(away, haul__machine_copy_time(r->machine, 0, r->number, spill->back_bytes, true));
+}
+
+/* The copies take at most as long as if nothing hid them. */
+static void use_spilling(const haul__choose_request *r, int64_t limit, const haul__fit_spill *spill, haul__chosen *c)
+{
+    haul__segments_turn_all(&c->keep.segments, false);
+    haul__free(c->keep.schedule.moves);
+    c->keep.schedule = (haul__spill_schedule){.count = 0};
+    c->fits = c->by_use = true;
+    c->hosted += spill->host_peak - c->keep.moved;
+    c->keep.moved = spill->host_peak;
+    c->keep.peak = limit;
+    c->moved = c->accumulate * spill->bytes;
+    c->spill_ps = c->accumulate * time_of_copies(r, spill);
+    c->ps = haul__ps_add(larger(c->ps, c->free_ps), c->spill_ps);
+    c->bound = smaller(c->bound, c->free_ps);
+    c->used = techniques_of(r, c);
+}
+
+/* A training spills between the commands of an operation, too, so it may fit where no list of moves does. The way that
+ * comes closest is tried. */
+static haul_status try_spilling(const haul__choose_request *r, int64_t limit, haul__chosen *c)
+{
+    const haul__choose_way way = {c->batch / c->accumulate, c->accumulate, c->bf16, c->offload};
+    haul__fit_result       fit;
+    if (c->fits || !c->batch || !r->spill || !(r->allowed & HAUL__ALLOW_SPILL) || limit < c->least)
+        return HAUL_OK;
+    const haul_status status = r->spill(r->context, &way, limit, &fit);
+    if (status == HAUL_UNSUPPORTED) {
+        haul_error_clear();
+        return HAUL_OK;
+    }
+    if (status)
+        return status;
+    if (fit.spill.fits && (!r->host_limit || c->hosted - c->keep.moved + fit.spill.host_peak <= r->host_limit))
+        use_spilling(r, limit, &fit.spill, c);
+    haul__fit_free(&fit);
+    return HAUL_OK;
+}
+
 /* ---- other limits ---- */
 
 static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int64_t bytes, bool more,
@@ -254,12 +302,13 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
     *out = (haul__choose_other){.bytes = 0};
     if (bytes <= 0 || limit <= 0)
         return HAUL_OK;
-    const haul_status status = choose_for(r, c->batch / r->parts, limit, &now);
+    haul_status status = choose_for(r, c->batch / r->parts, limit, &now);
     if (status)
         return status;
+    status = more ? HAUL_OK : try_spilling(r, limit, &now);
     *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps};
     haul__chosen_free(&now);
-    return HAUL_OK;
+    return status;
 }
 
 /* An eighth more, and twice as much again until the step is faster or the training cannot use more; and an eighth
@@ -269,7 +318,7 @@ static haul_status try_limits(const haul__choose_request *r, haul__chosen *c)
     const int64_t eighth = larger(r->limit / 8, 1), room = larger(c->free_peak - r->limit, 0);
     int64_t       bytes = smaller(eighth, room);
     haul_status   status = try_limit(r, c, bytes, true, &c->more);
-    while (!status && bytes < room && c->ps > c->free_ps && c->more.ps >= c->ps) {
+    while (!status && bytes < room && c->ps > c->free_ps && (!c->more.fits || c->more.ps >= c->ps)) {
         bytes = smaller(2 * bytes, room);
         status = try_limit(r, c, bytes, true, &c->more);
     }
@@ -282,7 +331,9 @@ haul_status haul__choose(const haul__choose_request *r, haul__chosen *out)
     haul_status status = r->batch ? choose_for(r, r->batch, r->limit, out) : choose_batch(r, out);
     if (status)
         return status;
-    status = out->fits ? try_limits(r, out) : find_largest(r, out);
+    status = try_spilling(r, r->limit, out);
+    if (!status)
+        status = out->fits ? try_limits(r, out) : find_largest(r, out);
     if (status)
         haul__chosen_free(out);
     return status;

@@ -26,6 +26,8 @@ typedef struct haul__choose_way {
 typedef struct haul__choose_request {
     /* as haul__keep_record, for a way */
     haul_status (*record)(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out);
+    /* A dry run of the training in which it spills by itself what it uses latest; NULL: it is not tried. */
+    haul_status (*spill)(void *context, const haul__choose_way *way, int64_t limit, haul__fit_result *out);
     void                *context;
     unsigned             allowed;    /* techniques */
     int64_t              batch;      /* examples in a mini-batch; 0: the one that trains most examples in a second */
@@ -50,6 +52,7 @@ typedef struct haul__chosen {
     unsigned           used; /* techniques */
     int64_t            batch, accumulate;
     bool               bf16, offload;
+    bool               by_use;             /* no list of moves fits, but the training as it spills by itself */
     haul__keep         keep;               /* of a mini-batch */
     int64_t            ps, bound, free_ps; /* of a step; the last in the training's own precision and parts */
     int64_t            free_peak;          /* likewise */
