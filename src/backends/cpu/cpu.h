@@ -12,7 +12,7 @@
 extern const haul__implementation haul__cpu_implementations[];
 
 /* False for a device that is only described, for which this processor computes. What memory the processor's algorithms
- * need depends on its instructions and threads. So it is not taken from such a device, but from the host. */
+ * need depends on its instructions and threads. So the host gives it, and not that device. */
 bool haul__cpu_is_host(const haul_device *device);
 
 /* memory.c */
