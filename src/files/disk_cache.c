@@ -75,16 +75,23 @@ static hash128 hash(const void *first, size_t first_size, const void *second, si
 
 /* ---- where ---- */
 
+/* A parent that cannot be made may be there: only that the last folder is not is a failure. Its cause is the first one.
+ */
 bool haul__make_folders(char *path, unsigned mode)
 {
+    int cause = 0;
     for (char *p = path + 1; *path && *p; p++) {
         if (*p != '/')
             continue;
         *p = '\0';
-        mkdir(path, mode);
+        if (mkdir(path, mode) && errno != EEXIST && !cause)
+            cause = errno;
         *p = '/';
     }
-    return mkdir(path, mode) == 0 || errno == EEXIST;
+    if (mkdir(path, mode) == 0 || errno == EEXIST)
+        return true;
+    errno = cause ? cause : errno;
+    return false;
 }
 
 char *haul__cache_folder(void)
