@@ -130,15 +130,16 @@ static haul_dtype product_dtype(haul_dtype dtype)
 }
 
 /* True if the matrices of b's last leading axis are in its rows: b is a view [..., heads, length, features] of [...,
- * length, heads, features]. The result is laid out like this, too. So another view shows the heads as features. */
+ * length, heads, features]. The result is laid out like this, too, on every device. So another view shows the heads as
+ * features. */
 static bool rows_hold_matrices(const haul__call *c, const haul_shape *shape)
 {
     const haul_tensor *a = c->operands[0], *b = c->operands[1];
     const int          columns = b->shape.ndim - 1, rows = columns - 1, heads = columns - 2;
-    return heads >= 0 && shape->ndim == b->shape.ndim && a->shape.ndim > 1 && !c->into && !b->contiguous &&
+    return heads >= 1 && shape->ndim == b->shape.ndim && a->shape.ndim > 1 && !c->into && !b->contiguous &&
            b->strides[columns] == 1 && b->shape.dims[heads] > 1 && b->shape.dims[rows] > 1 &&
            b->shape.dims[columns] > 1 && shape->dims[rows] > 1 && b->strides[heads] >= b->shape.dims[columns] &&
-           b->strides[heads] < b->strides[rows] && haul__takes_inner(c->operation, c->device, a->dtype);
+           b->strides[heads] < b->strides[rows];
 }
 
 static haul_status describe_heads_in_rows(haul__call *c, const haul_shape *shape)
@@ -148,7 +149,7 @@ static haul_status describe_heads_in_rows(haul__call *c, const haul_shape *shape
     for (int d = 0; d < shape->ndim; d++)
         swapped[d] = shape->ndim - (d == rows ? heads : d == heads ? rows : d);
     haul__shape_strides_like(shape, swapped, strides);
-    return haul__describe_strided(c, 0, c->operands[0]->dtype, shape, strides);
+    return haul__describe_strided(c, 0, product_dtype(c->operands[0]->dtype), shape, strides);
 }
 
 /* Leading axes broadcast; m follows unless a is a vector, and n unless b is one. */
@@ -172,7 +173,7 @@ static haul_status matmul_infer(haul__call *c)
 }
 
 /* Decides which leading axes are the inner ones: none needs to be separate if a single stride walks through those of
- * each tensor, or if the device asks for one. */
+ * each tensor. */
 static void split(const haul__call *c, int own, batch *of)
 {
     const haul_tensor *tensors[] = {c->operands[0], c->operands[1], c->results[0]};
@@ -181,7 +182,7 @@ static void split(const haul__call *c, int own, batch *of)
     bool               walks = true;
     for (int i = 0; i < 3; i++)
         walks = walks && lead_stride(tensors[i], owns[i], &of->lead, &inner);
-    if (walks || !haul__takes_inner(c->operation, c->device, c->operands[0]->dtype))
+    if (walks)
         return;
     for (of->split = of->lead.ndim - 1; of->split > 0; of->split--) {
         walks = true;
@@ -194,14 +195,21 @@ static void split(const haul__call *c, int own, batch *of)
     of->split = lead_stride(c->results[0], own, &of->lead, &inner) ? 0 : of->lead.ndim - 1;
 }
 
-/* b has leading axes: many products. A vector `a` is one row. */
+/* b has leading axes: many products. A vector `a` is one row. Where matrices must be one stride apart, a result that is
+ * laid out otherwise is copied. */
 static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
 {
     haul_tensor *a = c->operands[0], *b = c->operands[1], *y = c->results[0];
     int          own = a->shape.ndim == 1 ? 1 : 2;
+    int64_t      stride;
     batch        of = {.lead = y->shape};
     of.lead.ndim -= own;
-    split(c, own, &of);
+    if (haul__takes_inner(c->operation, c->device, a->dtype))
+        split(c, own, &of);
+    else if (!lead_stride(y, own, &of.lead, &stride))
+        y = haul__temporary(c, y->dtype, &y->shape);
+    if (haul__failed(y))
+        return haul_error_status();
     for (int d = 0; d < of.lead.ndim; d++)
         g->batch *= of.lead.dims[d]; /* the result's count was checked */
     for (int d = of.split; of.split > 0 && d < of.lead.ndim; d++)
@@ -217,7 +225,9 @@ static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
     g->b_col = b->strides[b->shape.ndim - 1];
     batch_strides(y, own, &of, &g->c_outer, &g->c_batch);
     g->c_row = own == 1 ? g->n : y->strides[y->shape.ndim - 2];
-    return haul__gemm_run(c, g, y, a, b, NULL);
+    if (haul__gemm_run(c, g, y, a, b, NULL))
+        return haul_error_status();
+    return y == c->results[0] ? HAUL_OK : haul__copy_elements(c->results[0], y, c->operation->name);
 }
 
 static haul_status matmul_compute(haul__call *c)
@@ -265,7 +275,7 @@ static void matmul_gradient(haul__gradient *c)
     }
     if (haul__wanted(c, 1)) {
         a = vector_a ? haul_unsqueeze(a, 0) : folded ? fold_rows(c, a) : a;
-        if (haul__wanted(c, 0) && b_shape->ndim > 2 && is_turned(b)) {
+        if (haul__wanted(c, 0) && a_shape->ndim > 2 && b_shape->ndim > 2 && is_turned(b)) {
             c->operands[1] = haul_transpose(haul_matmul(haul_transpose(g, -2, -1), a), -2, -1);
             return;
         }
