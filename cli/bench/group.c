@@ -233,7 +233,10 @@ static int bench_rank(haul_group *group, void *context)
     if (!b->group || haul_group_describe(b->group, &b->properties))
         code = complain_error();
     else if (b->properties.size == 1)
-        code = complain("one process has no ranks to exchange data with; start several: mpirun -n 4 haul bench group");
+        code = local_ranks_named(o->group)
+                   ? complain("one rank has nobody to exchange data with; name several devices: --group local:cpu,cpu")
+                   : complain("one process has no ranks to exchange data with; start several: mpirun -n 4 haul bench "
+                              "group");
     else
         code = run(b, o->seconds, o->json);
     free(b->one);

@@ -36,16 +36,6 @@ static haul_status be_rank(haul_group *group, void *context)
                : haul_error_set(HAUL_STATE, NULL, NULL, "rank %d has ended with an error, which it has printed", rank);
 }
 
-/* The code of the rank that was heard, if it has failed. */
-static int code_of(const rank_threads *all)
-{
-    const int heard = complain_heard();
-    int       code = heard >= 0 ? all->codes[heard] : EXIT_OK;
-    for (int r = 0; r < LOCAL_RANKS_MOST && (code < 0 || !has_failed(code)); r++)
-        code = all->codes[r];
-    return code > 0 && has_failed(code) ? code : EXIT_FAILED;
-}
-
 int local_ranks_run(const char *group, rank_main *function, void *context)
 {
     rank_threads all = {.function = function, .context = context};
@@ -53,5 +43,7 @@ int local_ranks_run(const char *group, rank_main *function, void *context)
         all.codes[r] = -1;
     if (!haul_group_run(group, be_rank, &all))
         return all.codes[0];
-    return complain_heard() < 0 ? complain_error() : code_of(&all);
+    const int heard = complain_heard();
+    const int code = heard < 0 ? EXIT_OK : all.codes[heard];
+    return code > 0 && has_failed(code) ? code : complain_error();
 }

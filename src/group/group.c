@@ -30,6 +30,13 @@ static atomic_int known_rank, known_size, known_forks = -1;
 
 HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
 
+/* What ranks began in the groups that ended last: others may ask about it while they are still in them. */
+enum { ENDED = 64 };
+static struct {
+    uint64_t key, begun;
+} ended[ENDED];
+static unsigned ended_count;
+
 /* ---- objects ---- */
 
 /* The engines of other kinds stay until the program ends. */
@@ -48,6 +55,8 @@ static void destroy(void *object)
             *at = g->next;
             break;
         }
+    ended[ended_count % ENDED].key = g->key;
+    ended[ended_count++ % ENDED].begun = atomic_load(&g->begun);
     pthread_mutex_unlock(&lock);
     haul__direct_close(g);
     close_engine(g->engine);
@@ -386,7 +395,10 @@ uint64_t haul__group_begun(uint64_t key)
     const haul_group *g = groups;
     while (g && g->key != key)
         g = g->next;
-    const uint64_t begun = g ? atomic_load(&g->begun) : 0;
+    uint64_t begun = g ? atomic_load(&g->begun) : 0;
+    for (unsigned i = 0; !g && i < ENDED && i < ended_count; i++)
+        if (ended[i].key == key && ended[i].begun > begun)
+            begun = ended[i].begun;
     pthread_mutex_unlock(&lock);
     return begun;
 }

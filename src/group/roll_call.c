@@ -3,8 +3,8 @@
  * When a work has waited for the limit, its rank asks all ranks how far they are in the work's group. A rank that
  * answers that it has not begun the collective, or that does not answer at all, is the one that the others wait for: an
  * error names it, goes to all ranks, and ends the job. A rank whose program exits says so, and goes on answering until
- * all ranks have exited: only then can the library be finished. Works that it has not begun cannot be completed: ranks
- * that wait in one ask about it at once. */
+ * all ranks have exited: only then can the library be finished. Collectives that it has not begun cannot be completed:
+ * ranks that wait in one ask about it at once. */
 #include <string.h>
 #include <time.h>
 
@@ -238,6 +238,8 @@ static void judge_work(haul__work *w)
         if (is_late(w, r)) {
             first = first < 0 ? r : first;
             count++;
+        } else if (call.leaves && !peers[w->group->places[r]].answered) {
+            w->leavers = 0; /* it is asked again */
         }
     if (count > 0) {
         blame(w, first, count);

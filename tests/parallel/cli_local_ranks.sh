@@ -42,6 +42,8 @@ run 2 train "${few[@]}" --group local:cpu,cpu --device cpu
 complains "--group local:cpu,cpu names the device of each rank; leave --device out"
 run 2 train "${few[@]}" --group local:cpu,cpu --shard 3
 complains "--shard 3 is for ranks that are processes"
+run 2 train "${few[@]}" --group local:cpu,cpu --devices cpu,opencl:0
+complains "--group local:cpu,cpu names the device of each rank; leave --devices out"
 run 2 train "${few[@]}" --group local:cpu,sim:h200,cpu --memory-limit 1G
 complains "ranks of --group local:cpu,sim:h200,cpu share cpu"
 OMPI_COMM_WORLD_SIZE=2 run 2 train "${few[@]}" --group local:cpu,cpu

@@ -11,6 +11,7 @@
 #include "cli/train/pieces/threads.h"
 #include "group/group.h"
 #include "group/launcher.h"
+#include "group/thread.h"
 #include "memory/spill/elsewhere.h"
 #include "parallel/flat.h"
 
@@ -33,10 +34,13 @@ static const char *group_name(const train_options *o)
     return divided && !strcmp(o->group, "auto") ? "mpi" : o->group;
 }
 
-/* A turn ends with a barrier. */
+enum { TURN_SECONDS = 100000000 };
+
+/* A turn ends with a barrier, and takes as long as its rank needs to open the data. */
 static haul_status await_turn(trainer *t)
 {
     haul_status status = HAUL_OK;
+    haul__group_set_limit(TURN_SECONDS);
     for (int before = haul_group_rank(t->ranks.group); before > 0 && !status; before--)
         status = haul_group_barrier(t->ranks.group);
     t->ranks.has_turn = !status;
@@ -51,6 +55,7 @@ haul_status ranks_end_turn(trainer *t)
     t->ranks.has_turn = false;
     for (int r = haul_group_rank(t->ranks.group); r < t->ranks.count && !status; r++)
         status = haul_group_barrier(t->ranks.group);
+    haul__group_set_limit(0); /* that of the environment */
     if (!t->ranks.silent)
         complain_as_rank(0, haul_device_name(haul_current_device()));
     return status;

@@ -11,13 +11,12 @@ bool threads_suit(const option_values *values, const train_options *o)
     const haul__launcher launcher = haul__launcher_now();
     if (option_given(values, "device"))
         complain("--group %s names the device of each rank; leave --device out", o->group);
+    else if (o->devices)
+        complain("--group %s names the device of each rank; leave --devices out", o->group);
     else if (launcher.size > 1)
         complain("%s has started %d processes, and --group %s is for one process; start it without a launcher, or "
                  "give --group mpi",
                  launcher.name, launcher.size, o->group);
-    else if (o->shard == 3)
-        complain("--shard 3 is for ranks that are processes, and those of --group %s are threads; give --shard 2",
-                 o->group);
     else
         return true;
     return false;
@@ -44,6 +43,11 @@ static const haul_device *shared_device(const char *group)
 
 bool threads_suit_devices(const train_options *o)
 {
+    if (o->shard == 3) {
+        complain("--shard 3 is for ranks that are processes, and those of --group %s are threads; give --shard 2",
+                 o->group);
+        return false;
+    }
     const char        *given = o->memory_limit ? "memory-limit" : o->spill ? "spill" : NULL;
     const haul_device *shared = given ? shared_device(o->group) : NULL;
     if (shared)

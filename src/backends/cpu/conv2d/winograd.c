@@ -590,7 +590,7 @@ static haul_status run_in_host_memory(work *w)
     haul__cpu_scratch scratch;
     const size_t      bytes = scratch_of(w);
     if (!haul__cpu_scratch_open(&scratch, bytes, 1))
-        return haul__fail_memory(NULL, bytes);
+        return HAUL_UNSUPPORTED;
     run_in(w, (float *)(void *)scratch.memory, bytes);
     haul__cpu_scratch_close(&scratch);
     return HAUL_OK;
