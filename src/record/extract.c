@@ -336,15 +336,16 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
            !o->within && r->first == at->first && o->last == at->last && x->items[place].last == at->last;
 }
 
-/* True if the result of operation `number` would overwrite elements of the operand before they are read: through
- * another view of the same elements, or by a later operation of the chain. */
+/* True if the result of operation `number` would overwrite elements of the operand, or of a result that took its place,
+ * before they are read: through another view of the same elements, or by a later operation of the chain. */
 static bool is_read_otherwise(const extract *x, const turn *at, int64_t number, const haul_program_value *operand)
 {
     for (int64_t i = at->first; i <= at->last; i++) {
         const haul_program_operation *o = &x->out->operations[i];
         const haul_program_value     *values = x->out->values + o->value;
         for (int k = 0; k < o->operand_count + o->result_count; k++)
-            if (&values[k] != operand && values[k].store == operand->store &&
+            if (&values[k] != operand && values[k].store >= 0 &&
+                x->groups[values[k].store] == x->groups[operand->store] &&
                 (i > number || !haul__program_same_form(&values[k], operand)))
                 return true;
     }

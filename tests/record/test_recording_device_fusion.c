@@ -252,6 +252,28 @@ static void test_chain__follows_the_order_in_memory(void **state)
     haul_scope_pop(scope);
 }
 
+/* The first part is in the place of the chain's operand, and the last part reads it. The second one leaves the chain.
+ */
+static haul_status reads_late(void *context)
+{
+    (void)context;
+    haul_tensor *a = haul_neg(haul_flip(others[0], HAUL_AXES(1))), *b = haul_mul_scalar(a, 3);
+    haul_tensor *c = haul_flip(haul_add(a, b), HAUL_AXES(0));
+    return haul_add_into(written, c, b);
+}
+
+static void test_chain__overwrites_nothing_that_it_reads_late(void **state)
+{
+    (void)state;
+    haul_scope *scope;
+    begin(&scope);
+    haul__chain_patience = INT64_MAX;
+    assert_int_equal(same_bits(reads_late, "one by one").fused, 0);
+    haul__chain_patience = 0;
+    same_bits(reads_late, "as kernels");
+    haul_scope_pop(scope);
+}
+
 /* ---- when there is a kernel ---- */
 
 static void test_patience__lasts_until_a_kernel_pays(void **state)
@@ -343,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_chain__of_integers_wraps_around),
         cmocka_unit_test(test_chain__of_many_tensors_takes_several_kernels),
         cmocka_unit_test(test_chain__follows_the_order_in_memory),
+        cmocka_unit_test(test_chain__overwrites_nothing_that_it_reads_late),
         cmocka_unit_test(test_patience__lasts_until_a_kernel_pays),
         cmocka_unit_test(test_refusal__leaves_the_operations_alone),
         cmocka_unit_test(test_without_fusion__says_so),
