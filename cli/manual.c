@@ -28,8 +28,8 @@ static const help_entry environment[] = {
     {"HAUL_WITHOUT",
      "Implementations of matrix products, convolutions and spectra to disable, separated by commas: "
      "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
-     "kernel_tiles, lapack. Haul uses the next implementation that can compute the call. fusion is one as well: "
-     "without it followed steps compute each pointwise operation by itself. Without assembled, fused operations "
+     "kernel_tiles, lapack, cusolver. Haul uses the next implementation that can compute the call. fusion is one as "
+     "well: without it followed steps compute each pointwise operation by itself. Without assembled, fused operations "
      "run their kernels and no machine code. A wrong name is an error."},
     {"HAUL_DEBUG",
      "Words, separated by commas. lifetimes finds every use of an object that has been freed, and says where "

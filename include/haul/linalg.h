@@ -91,10 +91,12 @@ HAUL_API haul_status haul_qr(haul_tensor *a, haul_tensor **q, haul_tensor **r);
  * distinct eigenvalues. NaN or an infinity makes the results of its matrix NaN. On failure both results are failed
  * tensors.
  *
- * Up to n = 64 Jacobi's method computes them on the device of a. For n above 64 it computes on the CPU, in one thread
- * for each matrix: an a on another device is copied there, and the results back, as events and ledgers count. LAPACK's
- * syevd then takes the place of Jacobi's method, if there is a LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without
- * it some hundreds of rows take seconds, and n above 512 fails with HAUL_UNSUPPORTED.
+ * Up to n = 64 Jacobi's method computes them on the device of a. For n above 64 NVIDIA's GPUs use cuSOLVER's syevd, if
+ * it is installed; a matrix for which it does not converge is an error at the next wait, which names the matrix. On all
+ * other devices it computes on the CPU, in one thread for each matrix: an a on another device is copied there, and the
+ * results back, as events and ledgers count. LAPACK's syevd then takes the place of Jacobi's method, if there is a
+ * LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without it some hundreds of rows take seconds, and n above 512 fails
+ * with HAUL_UNSUPPORTED.
  *
  * - a: [..., n, n], symmetric
  * - w: gets the eigenvalues, [..., n]
@@ -105,9 +107,8 @@ HAUL_API haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v)
  * arbitrary. k is the smaller of m and n. The gradient through u and vt needs distinct singular values other than 0.
  * NaN or an infinity makes the singular values of its matrix NaN. On failure the results are failed tensors.
  *
- * Up to k = 64 one-sided Jacobi rotations compute them on the device of a. For k above 64 it computes on the CPU, by
- * LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it k above 512 fails with
- * HAUL_UNSUPPORTED.
+ * Up to k = 64 one-sided Jacobi rotations compute them on the device of a. For k above 64 NVIDIA's GPUs use cuSOLVER's
+ * gesvd, and the CPU LAPACK's gesdd, as in haul_eigh. Without these k above 512 fails with HAUL_UNSUPPORTED.
  *
  * - a: [..., m, n]
  * - u: gets [..., m, k]

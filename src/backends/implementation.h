@@ -59,13 +59,20 @@ typedef struct haul__conv2d {
 /* Eigenvalues and eigenvectors of symmetric matrices [count, n, n], of which the lower triangle counts, or with `svd`
  * the reduced singular value decomposition of [count, m, n]. All matrices are row-major and dense; k is the smaller of
  * m and n. values is [count, k], left [count, m, k], with vectors as columns, right [count, k, n] and NULL for
- * eigenvalues. */
+ * eigenvalues.
+ *
+ * A `turned` problem is one for libraries that overwrite their matrices and take column-major ones. m is at most n; a
+ * may be overwritten and is finite. For eigenvalues the vectors are written to a, as rows, and left is NULL. info
+ * [count], of i32, gets 0, or what LAPACK calls info. */
 typedef struct haul__spectrum {
     bool                svd;
     haul_dtype          dtype; /* f32 or f64 */
     int64_t             count, m, n;
-    const haul__buffer *a, *values, *left, *right;
-    int64_t             a_offset, values_offset, left_offset, right_offset; /* elements */
+    bool                turned;
+    const haul__buffer *a, *values, *left, *right, *info;
+    int64_t             a_offset, values_offset, left_offset, right_offset, info_offset; /* elements */
+    const haul__buffer *scratch;                                                         /* as in haul__gemm */
+    size_t              scratch_bytes;
 } haul__spectrum;
 
 /* The smaller of both sizes of the matrices. */

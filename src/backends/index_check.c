@@ -21,7 +21,8 @@ typedef enum target {
     WEIGHTS,
     SINGULAR,
     RANK,
-    POSITIVE
+    POSITIVE,
+    CONVERGED
 } target;
 
 typedef struct check {
@@ -88,6 +89,11 @@ static haul_status fail_matrix(const check *c, long long matrix, long long colum
     char which[64] = "the matrix";
     if (count > 1)
         snprintf(which, sizeof which, "matrix %lld of %lld (from 0)", matrix, count);
+    if (c->of == CONVERGED)
+        return haul__fail(HAUL_BACKEND, c->operation, c->operand,
+                          "the device's library did not converge for %s in %s (info %lld); with "
+                          "HAUL_WITHOUT=cusolver the CPU computes large matrices",
+                          which, c->operand, column);
     return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand, "%s in %s %s: column %lld has no %s pivot; %s",
                       which, c->operand, is[c->of], column, c->of == POSITIVE ? "positive" : "nonzero", helps[c->of]);
 }

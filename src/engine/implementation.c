@@ -198,6 +198,15 @@ bool haul__takes_inner(const haul__operation *operation, haul_device *device, ha
     return false;
 }
 
+bool haul__library_takes(const haul__operation *operation, haul_device *device, const void *problem)
+{
+    const haul__implementation *entry;
+    for (walk w = walk_of(operation, device); (entry = next(&w));)
+        if (entry->run && !haul__implementation_left_out(entry->id) && !entry->refuses(device, problem))
+            return true;
+    return false;
+}
+
 int haul__list_implementations(const haul__operation *operation, haul_device *device, const char **names, int capacity)
 {
     const haul__implementation *entry;

@@ -34,6 +34,9 @@ bool haul__prefers_channels_last(const haul__operation *operation, haul_device *
 /* True if an entry computes products of the dtype with `inner`. */
 bool haul__takes_inner(const haul__operation *operation, haul_device *device, haul_dtype dtype);
 
+/* True if an entry of the device's backend takes the problem, which has no buffers yet. */
+bool haul__library_takes(const haul__operation *operation, haul_device *device, const void *problem);
+
 /* The names of the implementations of an operation on a device, in order of preference, for
  * haul_operation_implementations; returns how many there are. Writes at most `capacity`. */
 int haul__list_implementations(const haul__operation *operation, haul_device *device, const char **names, int capacity);

@@ -144,10 +144,10 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
 
 static haul__storage *take_scratch(const haul__call *c, const haul__library *l, size_t bytes)
 {
-    haul_tensor *used[HAUL__MAX_RESULTS + HAUL__MAX_LIBRARY_INPUTS];
+    haul_tensor *used[HAUL__MAX_LIBRARY_OUTPUTS + HAUL__MAX_LIBRARY_INPUTS];
     memcpy(used, l->outs, (size_t)l->out_count * sizeof *used);
     memcpy(used + l->out_count, l->ins, (size_t)l->in_count * sizeof *used);
-    HAUL__ASSERT(bytes > 0 && l->out_count <= HAUL__MAX_RESULTS && l->in_count <= HAUL__MAX_LIBRARY_INPUTS);
+    HAUL__ASSERT(bytes > 0 && l->out_count <= HAUL__MAX_LIBRARY_OUTPUTS && l->in_count <= HAUL__MAX_LIBRARY_INPUTS);
     haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, l->out_count + l->in_count);
     if (!scratch)
         *l->refused = (int64_t)bytes;
@@ -159,7 +159,7 @@ static haul__storage *take_scratch(const haul__call *c, const haul__library *l, 
 static haul_status call_once(const haul__call *c, const haul__library *l, size_t scratch_bytes)
 {
     haul__storage *scratch = scratch_bytes ? take_scratch(c, l, scratch_bytes) : NULL;
-    haul__region   buffers[HAUL__MAX_RESULTS + 1 + HAUL__MAX_LIBRARY_INPUTS];
+    haul__region   buffers[HAUL__MAX_LIBRARY_OUTPUTS + 1 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = l->out_count + (scratch ? 1 : 0);
     HAUL__ASSERT(!scratch || scratch->bytes >= scratch_bytes);
     for (int i = 0; i < l->out_count; i++)

@@ -401,7 +401,7 @@ typedef struct haul__library {
  * implementation cannot compute it. */
 haul_status haul__call_library(const haul__call *c, const haul__library *library);
 
-enum { HAUL__MAX_LIBRARY_INPUTS = 6 };
+enum { HAUL__MAX_LIBRARY_OUTPUTS = 5, HAUL__MAX_LIBRARY_INPUTS = 6 };
 
 static inline const haul__buffer *haul__library_output(const haul__command *command, int i)
 {

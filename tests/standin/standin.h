@@ -37,6 +37,7 @@
  *   STANDIN_INIT=code                the result of cuInit
  *   STANDIN_FAIL=function:n[:code],  the n-th call of the function fails (0: every one); by default with the code that
  *                                    fits it best. CUDA_ERROR_ILLEGAL_ADDRESS (700) and its like lose the context
+ *                                    1005 from cusolverDn*syevd or *gesvd: the matrix gets info 5
  *   STANDIN_NCCL_BREAK=rank:n        an asynchronous error of NCCL (nccl.c)
  *   STANDIN_PLANT=1:k_relu:2:5       the second launch on device 1 of a kernel whose name begins so gets one bit wrong,
  * in element 5 of its first buffer, of 4 bytes each STANDIN_CC, STANDIN_CFLAGS       the compiler of kernels, and its

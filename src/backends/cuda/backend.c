@@ -49,6 +49,7 @@ static void find_gpus(void)
         pthread_mutex_init(&gpus[i].events_lock, NULL);
         pthread_mutex_init(&gpus[i].memory_lock, NULL);
         pthread_mutex_init(&gpus[i].blas_lock, NULL);
+        pthread_mutex_init(&gpus[i].solver_lock, NULL);
     }
 }
 
@@ -210,6 +211,8 @@ static const haul__implementation implementations[] = {
      .run = haul__cublaslt_run},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_cudnn, .refuses = haul__cudnn_refuses, .scratch = haul__cudnn_scratch,
      .run = haul__cudnn_compute, .wants_channels_last = haul__cudnn_wants_channels_last},
+    {HAUL__PROBLEM_SPECTRUM, HAUL__BY_cusolver, .refuses = haul__cusolver_refuses, .scratch = haul__cusolver_scratch,
+     .run = haul__cusolver_run},
     {.refuses = NULL},
 };
 

@@ -40,20 +40,22 @@ typedef struct haul__cuda_timing {
 /* One GPU. */
 typedef struct haul__cuda_device {
     CUdevice    id;
-    CUcontext   context;                  /* the primary context, shared with other users of CUDA in the process */
-    int         capability;               /* 90 for 9.0 */
-    unsigned    units;                    /* multiprocessors */
-    char        bus[32];                  /* PCI address, by which NVML finds it */
-    char        target[48];               /* NVRTC's option: "--gpu-architecture=sm_90" */
-    char       *identity;                 /* driver, compiler, target and options: part of the cache's key */
-    atomic_bool peers[HAUL__MAX_DEVICES]; /* the devices whose memory it can access; set when either is
-                                           * opened */
-    pthread_mutex_t         events_lock;  /* guards the next two */
-    haul__cuda_event       *idle;         /* events to reuse */
-    haul__cuda_timing      *idle_timings; /* timings to reuse */
-    pthread_mutex_t         memory_lock;  /* held by calls that change how much memory is free */
-    pthread_mutex_t         blas_lock;    /* guards blas */
-    struct haul__cuda_blas *blas;         /* cublaslt/cublaslt.h; NULL until the first product */
+    CUcontext   context;                    /* the primary context, shared with other users of CUDA in the process */
+    int         capability;                 /* 90 for 9.0 */
+    unsigned    units;                      /* multiprocessors */
+    char        bus[32];                    /* PCI address, by which NVML finds it */
+    char        target[48];                 /* NVRTC's option: "--gpu-architecture=sm_90" */
+    char       *identity;                   /* driver, compiler, target and options: part of the cache's key */
+    atomic_bool peers[HAUL__MAX_DEVICES];   /* the devices whose memory it can access; set when either is
+                                             * opened */
+    pthread_mutex_t           events_lock;  /* guards the next two */
+    haul__cuda_event         *idle;         /* events to reuse */
+    haul__cuda_timing        *idle_timings; /* timings to reuse */
+    pthread_mutex_t           memory_lock;  /* held by calls that change how much memory is free */
+    pthread_mutex_t           blas_lock;    /* guards blas */
+    struct haul__cuda_blas   *blas;         /* cublaslt/cublaslt.h; NULL until the first product */
+    pthread_mutex_t           solver_lock;  /* guards solver */
+    struct haul__cuda_solver *solver;       /* cusolver/spectrum.c; NULL until the first large spectrum */
 } haul__cuda_device;
 
 static inline haul__cuda_device *haul__cuda_of(const haul_device *device)
@@ -186,6 +188,11 @@ const char *haul__cudnn_refuses(haul_device *device, const void *problem);
 bool        haul__cudnn_wants_channels_last(haul_device *device, const void *problem);
 size_t      haul__cudnn_scratch(haul_device *device, const void *problem);
 haul_status haul__cudnn_compute(haul__stream *s, const void *problem);
+
+/* cusolver/spectrum.c: the implementation "cusolver". */
+const char *haul__cusolver_refuses(haul_device *device, const void *problem);
+size_t      haul__cusolver_scratch(haul_device *device, const void *problem);
+haul_status haul__cusolver_run(haul__stream *s, const void *problem);
 
 /* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or the missing library; and the memory that is left. */
 void haul__cuda_describe(haul_device *device, haul__description what, char *out, size_t size);

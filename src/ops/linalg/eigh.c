@@ -163,7 +163,7 @@ HAUL__OPERATION(eigh) = {
 haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v)
 {
     haul_device  *back;
-    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(a, &back);
+    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(&haul__operation_eigh, a, &back);
     haul_tensor **outs[] = {w, v};
     haul_status   status = w && v ? haul__apply(&haul__operation_eigh, NULL, HAUL__OPERANDS(on), made)
                                   : haul__fail_null("haul_eigh", w ? "v" : "w");

@@ -127,6 +127,20 @@ haul_status haul__identity(const haul__call *c, haul__part y)
                                .grain = 1 + GRAIN / (p.columns + 1));
 }
 
+haul_tensor *haul__turned(const haul__call *c, haul_tensor *t)
+{
+    haul_shape shape = t->shape;
+    int64_t    strides[HAUL_MAX_DIMS];
+    const int  last = shape.ndim - 1;
+    for (int d = 0; d <= last; d++)
+        strides[d] = t->strides[d];
+    shape.dims[last] = t->shape.dims[last - 1];
+    shape.dims[last - 1] = t->shape.dims[last];
+    strides[last] = t->strides[last - 1];
+    strides[last - 1] = t->strides[last];
+    return haul__view_as(c, t, &shape, strides, t->offset);
+}
+
 /* ---- checks ---- */
 
 haul_status haul__check_square(const haul__call *c, int i)
@@ -137,17 +151,17 @@ haul_status haul__check_square(const haul__call *c, int i)
     return HAUL_OK;
 }
 
-/* True if the CPU has more than the kernel for it. */
-static bool has_library(const haul__call *c)
+/* True if the device has more than the kernel for it. */
+static bool has_library(const haul__call *c, haul_device *device)
 {
     const char *name = "kernel";
-    haul__list_implementations(c->operation, haul_cpu(), &name, 1);
+    haul__list_implementations(c->operation, device, &name, 1);
     return strcmp(name, "kernel") != 0;
 }
 
 haul_status haul__check_jacobi(const haul__call *c, int64_t n)
 {
-    if (n <= HAUL__JACOBI_MOST || has_library(c))
+    if (n <= HAUL__JACOBI_MOST || has_library(c, haul_cpu()) || has_library(c, c->device))
         return HAUL_OK;
     return haul__fail(
         HAUL_UNSUPPORTED, c->operation->name, "a",
@@ -156,14 +170,15 @@ haul_status haul__check_jacobi(const haul__call *c, int64_t n)
         (long long)n, (int)HAUL__JACOBI_MOST);
 }
 
-haul_tensor *haul__for_jacobi(haul_tensor *a, haul_device **back)
+haul_tensor *haul__for_jacobi(const haul__operation *operation, haul_tensor *a, haul_device **back)
 {
     *back = NULL;
     if (!haul_tensor_is_valid(a) || haul_tensor_ndim(a) < 2)
         return a;
     const int64_t m = haul_tensor_dim(a, -2), n = haul_tensor_dim(a, -1);
     haul_device  *device = haul_tensor_device(a);
-    if (m <= HAUL__SMALL || n <= HAUL__SMALL || device == haul_cpu() || !haul__device_computes(device))
+    if (m <= HAUL__SMALL || n <= HAUL__SMALL || device == haul_cpu() || !haul__device_computes(device) ||
+        haul__spectrum_takes(operation, device, a->dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32, m, n))
         return a;
     *back = device;
     return haul_to(a, haul_cpu());

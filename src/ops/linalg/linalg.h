@@ -50,6 +50,9 @@ haul_status haul__negate(const haul__call *c, haul__part *y, haul__part x);
 /* y = the identity, or its first columns. */
 haul_status haul__identity(const haul__call *c, haul__part y);
 
+/* A view with the last two axes exchanged. */
+haul_tensor *haul__turned(const haul__call *c, haul_tensor *t);
+
 /* [count, rows, columns] as a temporary; t is NULL on failure. */
 haul__part haul__temporary_part(const haul__call *c, haul_dtype dtype, int64_t count, int64_t rows, int64_t columns);
 
@@ -62,8 +65,9 @@ haul_status haul__check_square(const haul__call *c, int i);
 haul_status haul__check_jacobi(const haul__call *c, int64_t n);
 
 /* For public functions: a, or its copy on the CPU if its matrices are larger than one item of another device can take
- * in a short time. Then *back is a's device, else NULL. haul__from_jacobi moves results back. */
-haul_tensor *haul__for_jacobi(haul_tensor *a, haul_device **back);
+ * in a short time, and the device has no library for them. Then *back is a's device, else NULL. haul__from_jacobi moves
+ * results back. */
+haul_tensor *haul__for_jacobi(const haul__operation *operation, haul_tensor *a, haul_device **back);
 haul_status  haul__from_jacobi(haul_status status, haul_tensor **results, int count, haul_device *back);
 
 /* Shapes of a and b, where a is [..., m, n] and b is [..., m, k], or [m] (`vector`): leading axes broadcast to `lead`.
@@ -123,6 +127,10 @@ haul_status haul__order_rows(const haul__call *c, haul__part y, haul__part x, ha
  * matrices, or else by `jacobi`. */
 extern const haul__implementations haul__spectrum_implementations;
 haul_status                        haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__call *c));
+
+/* True if a library of the device computes matrices [m, n] for haul_eigh or haul_svd. */
+bool haul__spectrum_takes(const haul__operation *operation, haul_device *device, haul_dtype dtype, int64_t m,
+                          int64_t n);
 
 /* ---- for public functions and gradients ---- */
 

@@ -1,11 +1,63 @@
-/* Chooses how eigenvalues and singular values are computed: by a library of the device, or by Jacobi's method. */
+/* Chooses how eigenvalues and singular values are computed: by a library of the device, or by Jacobi's method.
+ *
+ * Libraries of GPUs take the turned form of the problem (backends/implementation.h): a copy, and for tall matrices the
+ * transposed one. What they do with NaN and infinities is not known. So these matrices are zeros to them, and results
+ * become NaN afterwards. */
 #include <stdio.h>
 
+#include "engine/copy.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
 #include "ops/linalg/linalg.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct spectrum_params {
+    I64 items, rows, columns; /* rows of all matrices, of one, and elements of each */
+    I64 y_at;
+    I64 sums_at, sums; /* of each matrix */
+    I64 info_at, count;
+    U32 check; /* 0: info is not read */
+    I32 clears;
+} spectrum_params;
+
+#if defined(HAUL_KERNEL) && IS_FLOAT && !IS_HALF
+/* A sum for each row of y: NaN if an element is NaN or infinite, otherwise 0. With `clears` the elements right of the
+ * diagonal do not count. */
+KERNEL2(spectrum_rows, spectrum_params, T, sums, const T, y)
+{
+    FOR_ITEMS(i) {
+        GLOBAL const T *row = y + p.y_at + i * p.columns;
+        const I64 n = p.clears ? i - QUOTIENT(i, p.rows) * p.rows + 1 : p.columns;
+        A sum = LIT(0.0);
+        for (I64 j = 0; j < n; j++) sum += row[j] - row[j];
+        sums[p.sums_at + i] = sum;
+    }
+}
+
+/* Adds the sums of a matrix to the elements of its rows, or clears the rows if they are NaN. */
+KERNEL4(spectrum_mark, spectrum_params, T, y, const T, sums, const I32, info, U32, fault)
+{
+    FOR_ITEMS(i) {
+        const I64 m = QUOTIENT(i, p.rows);
+        GLOBAL T *row = y + p.y_at + i * p.columns;
+        A sum = LIT(0.0);
+        for (I64 j = 0; j < p.sums; j++) sum += sums[p.sums_at + m * p.sums + j];
+        for (I64 j = 0; j < p.columns; j++)
+            row[j] = p.clears ? (sum == LIT(0.0) ? row[j] : LIT(0.0)) : row[j] + sum;
+        const I64 found = p.check && sum == LIT(0.0) ? (I64)info[p.info_at + m] : (I64)0;
+        if (found != 0) CHECKED_INDEX(fault, p.check, m, -1 - (found < 0 ? -found : found), p.count);
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+enum { GRAIN = 8192 };
 
 typedef struct task {
     haul__call    *call;
-    haul__spectrum problem;
+    haul__spectrum problem; /* the form that was asked for last */
     haul_status (*jacobi)(haul__call *c);
 } task;
 
@@ -34,20 +86,34 @@ static task task_of(haul__call *c, haul_status (*jacobi)(haul__call *c))
     return t;
 }
 
+static void turn(haul__spectrum *s)
+{
+    const int64_t longer = s->m > s->n ? s->m : s->n;
+    s->m = haul__spectrum_rank(s);
+    s->n = longer;
+    s->turned = true;
+}
+
+/* The processor's library takes matrices as they are. */
 static const void *form(void *of, int i)
 {
-    const task *t = of;
-    return i == 0 ? &t->problem : NULL;
+    task *t = of;
+    if (i > 1 || (i == 1 && t->call->device == haul_cpu()))
+        return NULL;
+    *t = task_of(t->call, t->jacobi);
+    if (i == 1)
+        turn(&t->problem);
+    return &t->problem;
 }
 
 static void describe(const void *of, char *out, size_t size)
 {
-    const task           *t = of;
-    const haul__spectrum *s = &t->problem;
-    char                  batch[32] = "";
-    if (s->count != 1)
-        snprintf(batch, sizeof batch, "%lld of ", (long long)s->count);
-    snprintf(out, size, "%s %s[%lld,%lld]", haul_dtype_name(s->dtype), batch, (long long)s->m, (long long)s->n);
+    const haul__part m = haul__matrices(((const task *)of)->call->operands[0]);
+    char             batch[32] = "";
+    if (m.count != 1)
+        snprintf(batch, sizeof batch, "%lld of ", (long long)m.count);
+    snprintf(out, size, "%s %s[%lld,%lld]", haul_dtype_name(m.t->dtype), batch, (long long)m.rows,
+             (long long)m.columns);
 }
 
 static haul_status run_library(haul__stream *stream, const haul__command *command)
@@ -60,9 +126,145 @@ static haul_status run_library(haul__stream *stream, const haul__command *comman
     return command->by->run(stream, &s);
 }
 
+/* ---- the turned form ---- */
+
+enum { COPY, INFO, VALUES, LEFT, RIGHT, TURNED }; /* the tensors of a turned problem; eigenvalues end before LEFT */
+
+typedef struct turned {
+    const task  *t;
+    haul_tensor *at[TURNED], *sums;
+} turned;
+
+static haul_status run_turned_library(haul__stream *stream, const haul__command *command)
+{
+    haul__spectrum       s = *(const haul__spectrum *)command->params;
+    const int            outs = s.svd ? TURNED : LEFT;
+    const haul__storage *scratch = command->write_count > outs ? command->buffers[outs].storage : NULL;
+    s.a = haul__library_output(command, COPY);
+    s.info = haul__library_output(command, INFO);
+    s.values = haul__library_output(command, VALUES);
+    s.left = s.svd ? haul__library_output(command, LEFT) : NULL;
+    s.right = s.svd ? haul__library_output(command, RIGHT) : NULL;
+    s.scratch = scratch ? &scratch->buffer : NULL;
+    s.scratch_bytes = scratch ? scratch->bytes : 0;
+    return command->by->run(stream, &s);
+}
+
+static spectrum_params params_for(const turned *d, const haul_tensor *y, int64_t rows, int64_t columns)
+{
+    const haul__spectrum *s = &d->t->problem;
+    return (spectrum_params){.items = s->count * rows,
+                             .rows = rows,
+                             .columns = columns,
+                             .y_at = y->offset,
+                             .sums_at = d->sums->offset,
+                             .sums = s->m,
+                             .info_at = d->at[INFO]->offset,
+                             .count = s->count};
+}
+
+/* y [count, rows, columns] */
+static haul_status mark(const turned *d, haul_tensor *y, int64_t rows, int64_t columns, bool clears, uint32_t check)
+{
+    spectrum_params p = params_for(d, y, rows, columns);
+    p.clears = clears;
+    p.check = check;
+    return haul__launch_kernel(d->t->call, HAUL__K_spectrum_mark, y->dtype, HAUL__OUT(y),
+                               HAUL__IN(d->sums, d->at[INFO]), HAUL__PARAMS(p), .grain = 1 + GRAIN / (p.sums + columns),
+                               .checks = true);
+}
+
+/* A copy of the matrices without those that are not finite, and memory for the results. */
+static haul_status prepare(turned *d, haul_tensor *from)
+{
+    const haul__call     *c = d->t->call;
+    const haul__spectrum *s = &d->t->problem;
+    const haul_dtype      dtype = s->dtype;
+    const bool            tall = from != c->operands[0];
+    d->at[COPY] = haul__temporary(c, dtype, &from->shape);
+    d->at[INFO] = haul__temporary(c, HAUL_I32, &HAUL_SHAPE(s->count));
+    d->sums = haul__temporary(c, dtype, &HAUL_SHAPE(s->count, s->m));
+    d->at[VALUES] = result_of(d->t, 0);
+    if (s->svd) {
+        d->at[LEFT] = tall ? haul__temporary(c, dtype, &HAUL_SHAPE(s->count, s->m, s->m)) : result_of(d->t, 1);
+        d->at[RIGHT] = tall ? haul__temporary(c, dtype, &from->shape) : result_of(d->t, 2);
+    }
+    if (!d->at[COPY] || !d->at[INFO] || !d->sums || (s->svd && (!d->at[LEFT] || !d->at[RIGHT])) ||
+        haul__copy_elements(d->at[COPY], from, c->operation->name))
+        return haul_error_status();
+    spectrum_params p = params_for(d, d->at[COPY], s->m, s->n);
+    p.clears = !s->svd;
+    return haul__launch_kernel(c, HAUL__K_spectrum_rows, dtype, HAUL__OUT(d->sums), HAUL__IN(d->at[COPY]),
+                               HAUL__PARAMS(p), .grain = 1 + GRAIN / p.columns) ||
+                   mark(d, d->at[COPY], s->m, s->n, true, 0)
+               ? haul_error_status()
+               : HAUL_OK;
+}
+
+static haul_status copy_turned(const haul__call *c, haul_tensor *to, haul_tensor *from)
+{
+    haul_tensor *view = haul__turned(c, from);
+    return view ? haul__copy_elements(to, view, c->operation->name) : haul_error_status();
+}
+
+static haul_status finish(const turned *d, bool tall)
+{
+    const haul__call     *c = d->t->call;
+    const haul__spectrum *s = &d->t->problem;
+    const uint32_t        check = haul__index_check(s->svd ? HAUL__CHECK_svd : HAUL__CHECK_eigh, 0);
+    if (mark(d, d->at[VALUES], 1, s->m, false, check))
+        return haul_error_status();
+    if (!s->svd)
+        return mark(d, d->at[COPY], s->m, s->n, false, 0) ? haul_error_status()
+                                                          : copy_turned(c, result_of(d->t, 1), d->at[COPY]);
+    if (mark(d, d->at[LEFT], s->m, s->m, false, 0) || mark(d, d->at[RIGHT], s->m, s->n, false, 0))
+        return haul_error_status();
+    return tall && (copy_turned(c, result_of(d->t, 1), d->at[RIGHT]) || copy_turned(c, result_of(d->t, 2), d->at[LEFT]))
+               ? haul_error_status()
+               : HAUL_OK;
+}
+
+static haul_status run_turned(task *t, const haul__implementation *by, int64_t *refused)
+{
+    haul__call     *c = t->call;
+    haul__spectrum *s = &t->problem;
+    turned          d = {.t = t};
+    const bool      tall = haul__matrices(c->operands[0]).rows > s->m;
+    haul_tensor    *from = tall ? haul__turned(c, c->operands[0]) : c->operands[0];
+    if (!from || prepare(&d, from))
+        return haul_error_status();
+    s->a_offset = d.at[COPY]->offset;
+    s->info_offset = d.at[INFO]->offset;
+    s->left_offset = s->svd ? d.at[LEFT]->offset : 0;
+    s->right_offset = s->svd ? d.at[RIGHT]->offset : 0;
+    const haul_status status = haul__call_library(c, &(haul__library){.by = by,
+                                                                      .run = run_turned_library,
+                                                                      .params = s,
+                                                                      .params_size = sizeof *s,
+                                                                      .outs = d.at,
+                                                                      .out_count = s->svd ? TURNED : LEFT,
+                                                                      .scratch_bytes = by->scratch(c->device, s),
+                                                                      .refused = refused});
+    return status ? status : finish(&d, tall);
+}
+
+bool haul__spectrum_takes(const haul__operation *operation, haul_device *device, haul_dtype dtype, int64_t m, int64_t n)
+{
+    haul__spectrum s = {
+        .svd = operation->results[RESULTS - 1].name != NULL, .dtype = dtype, .count = 1, .m = m, .n = n};
+    if (haul__library_takes(operation, device, &s))
+        return true;
+    turn(&s);
+    return haul__library_takes(operation, device, &s);
+}
+
+/* ---- the list ---- */
+
 static haul_status run(void *of, const haul__implementation *by, int64_t *refused)
 {
-    const task  *t = of;
+    task *t = of;
+    if (t->problem.turned)
+        return run_turned(t, by, refused);
     haul_tensor *results[RESULTS] = {result_of(t, 0), result_of(t, 1), result_of(t, 2)};
     return haul__call_library(t->call, &(haul__library){.by = by,
                                                         .run = run_library,
@@ -101,9 +303,8 @@ haul_status haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__ca
     const haul_status status = haul__implement(c, &t);
     if (status != HAUL_UNSUPPORTED || haul__spectrum_rank(&t.problem) <= HAUL__JACOBI_MOST)
         return status;
-    return haul__fail(
-        HAUL_UNSUPPORTED, c->operation->name, "a",
-        "the smaller size of the matrices is %lld; LAPACK did not compute them, and without it at most %d "
-        "are supported; HAUL_DEBUG=dispatch says why",
-        (long long)haul__spectrum_rank(&t.problem), (int)HAUL__JACOBI_MOST);
+    return haul__fail(HAUL_UNSUPPORTED, c->operation->name, "a",
+                      "the smaller size of the matrices is %lld; no library computed them, and without one at most %d "
+                      "are supported; HAUL_DEBUG=dispatch says why",
+                      (long long)haul__spectrum_rank(&t.problem), (int)HAUL__JACOBI_MOST);
 }

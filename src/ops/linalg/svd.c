@@ -115,21 +115,6 @@ static haul_status infer(haul__call *c)
                : HAUL_OK;
 }
 
-/* A view with the last two axes exchanged. */
-static haul_tensor *turned(const haul__call *c, haul_tensor *t)
-{
-    haul_shape shape = t->shape;
-    int64_t    strides[HAUL_MAX_DIMS];
-    const int  last = shape.ndim - 1;
-    for (int d = 0; d <= last; d++)
-        strides[d] = t->strides[d];
-    shape.dims[last] = t->shape.dims[last - 1];
-    shape.dims[last - 1] = t->shape.dims[last];
-    strides[last] = t->strides[last - 1];
-    strides[last - 1] = t->strides[last];
-    return haul__view_as(c, t, &shape, strides, t->offset);
-}
-
 /* The rows that are rotated are those of a wide matrix, which become vt, or those of the transposed tall one, which
  * become u^T. The rotations are the vectors of the other side, as rows. */
 static haul_status jacobi(haul__call *c)
@@ -137,7 +122,7 @@ static haul_status jacobi(haul__call *c)
     haul_tensor *a = c->operands[0], *u = c->results[U], *s = c->results[S], *vt = c->results[VT];
     const int    last = a->shape.ndim - 1;
     const bool   tall = a->shape.dims[last - 1] > a->shape.dims[last];
-    haul_tensor *from = tall ? turned(c, a) : a, *rows = from ? haul__temporary(c, a->dtype, &from->shape) : NULL;
+    haul_tensor *from = tall ? haul__turned(c, a) : a, *rows = from ? haul__temporary(c, a->dtype, &from->shape) : NULL;
     haul_shape   square = a->shape;
     square.dims[last - 1] = square.dims[last] = s->shape.dims[last - 1];
     haul_tensor *others = haul__temporary(c, a->dtype, &square);
@@ -152,7 +137,7 @@ static haul_status jacobi(haul__call *c)
     if (haul__launch_kernel(c, HAUL__K_svd, a->dtype, HAUL__OUT(s, rows, others), HAUL__PARAMS(p),
                             .grain = 1 + 16384 / (p.k * p.k * p.length + 1)))
         return haul_error_status();
-    haul_tensor *for_u = turned(c, tall ? rows : others);
+    haul_tensor *for_u = haul__turned(c, tall ? rows : others);
     return !for_u || haul__copy_elements(u, for_u, c->operation->name) ||
                    haul__copy_elements(vt, tall ? others : rows, c->operation->name)
                ? haul_error_status()
@@ -226,7 +211,7 @@ HAUL__OPERATION(svd) = {
 haul_status haul_svd(haul_tensor *a, haul_tensor **u, haul_tensor **s, haul_tensor **vt)
 {
     haul_device  *back;
-    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(a, &back);
+    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(&haul__operation_svd, a, &back);
     haul_tensor **outs[] = {u, s, vt};
     haul_status   status = u && s && vt ? haul__apply(&haul__operation_svd, NULL, HAUL__OPERANDS(on), made)
                                         : haul__fail_null("haul_svd", !u   ? "u"
