@@ -9,6 +9,11 @@ int64_t haul__ps_add(int64_t a, int64_t b)
     return a > HAUL__MACHINE_MOST_PS - b ? HAUL__MACHINE_MOST_PS : a + b;
 }
 
+int64_t haul__ps_times(int64_t ps, int64_t count)
+{
+    return count > 0 && ps > HAUL__MACHINE_MOST_PS / count ? HAUL__MACHINE_MOST_PS : ps * count;
+}
+
 int64_t haul__ps_of_waits(int64_t ns, int64_t count)
 {
     if (count <= 0 || ns <= 0)

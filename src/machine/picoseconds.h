@@ -7,6 +7,9 @@
 
 int64_t haul__ps_add(int64_t a, int64_t b);
 
+/* Of `count` things that take as long as this. */
+int64_t haul__ps_times(int64_t ps, int64_t count);
+
 /* Of `count` waits of so many nanoseconds. */
 int64_t haul__ps_of_waits(int64_t ns, int64_t count);
 

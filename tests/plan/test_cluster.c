@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "core/error.h"
+#include "plan/cluster/exchange.h"
 #include "plan/cluster/ranks.h"
 #include "plan/cluster/stage.h"
 #include "support/random.h"
@@ -19,12 +20,12 @@
 
 /* ---- a step ---- */
 
-enum { BATCH = 64, FEATURES = 256 };
+enum { BATCH = 64, FEATURES = 256, LAYERS = 8 };
 
 typedef struct training {
     haul_module    *net;
     haul_optimizer *optimizer;
-    int64_t         examples;
+    int64_t         examples, features;
     bool            forward_only;
     int64_t         least; /* examples that the network takes */
 } training;
@@ -32,7 +33,7 @@ typedef struct training {
 static haul_status step(void *context)
 {
     const training *t = context;
-    haul_tensor    *y = haul_call(t->net, haul_empty(HAUL_F32, HAUL_SHAPE(t->examples, FEATURES)));
+    haul_tensor    *y = haul_call(t->net, haul_empty(HAUL_F32, HAUL_SHAPE(t->examples, t->features)));
     if (t->forward_only)
         return haul_error_status();
     const haul_status status = haul_backward(haul_sum(haul_square(y)));
@@ -52,15 +53,22 @@ static haul_scope    *scope;
 static training       trained;
 static haul__machine *machine;
 
+/* Four linear layers, each with an activation behind it. */
+static training training_of(int64_t features)
+{
+    haul_module *layers[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = i % 2 ? haul_nn_relu() : haul_nn_linear(features, features);
+    training t = {.net = haul_nn_sequential(layers, LAYERS), .features = features};
+    t.optimizer = haul_adamw(t.net, 0.01);
+    return t;
+}
+
 static int set_up(void **state)
 {
     (void)state;
     scope = haul_scope_push();
-    haul_module *layers[8];
-    for (int i = 0; i < 8; i++)
-        layers[i] = i % 2 ? haul_nn_relu() : haul_nn_linear(FEATURES, FEATURES);
-    trained = (training){.net = haul_nn_sequential(layers, 8)};
-    trained.optimizer = haul_adamw(trained.net, 0.01);
+    trained = training_of(FEATURES);
     return haul__machine_load("test", "h200", &machine) || !trained.optimizer;
 }
 
@@ -102,6 +110,7 @@ static haul__cluster_plans find(const haul__cluster_request *r)
         assert_true(p->devices <= r->devices && p->devices <= p->hosts * r->per_host);
         assert_true(p->bubble_ps >= 0 && (p->layout.stages > 1 || !p->bubble_ps));
         assert_true(p->devices > 1 || (!p->exposed_ps && !p->sent_bytes));
+        assert_true(p->layout.stages > 1 || p->exposed_ps <= p->exchange_ps);
     }
     return plans;
 }
@@ -184,9 +193,45 @@ static void test_shards(void **state)
     assert_int_equal(p[2].sent_bytes, 2 * bytes * 3 / 4);
     assert_int_equal(p[3].sent_bytes, 3 * bytes * 3 / 4);
     assert_int_equal(p[1].state_bytes, bytes / 2);
-    assert_true(p[2].gradient_bytes <= p[1].gradient_bytes && p[3].parameter_bytes <= p[2].parameter_bytes);
     assert_true(p[1].compute_ps < p[0].compute_ps); /* each updates its part */
+    const haul__exchange x = {machine, 1, 4, 4, 1, r.rate, r.latency_ns, false};
+    const int64_t        gathered = haul__exchange_staging(&x, bytes) + haul__exchange_gather(&x, bytes),
+                  fetched = haul__exchange_latency(&x, INT64_C(2) * LAYERS) + gathered; /* a weight and a bias each */
+    assert_true(p[3].exchange_ps == p[2].exchange_ps - gathered + 2 * fetched);
     haul__cluster_free(&plans);
+}
+
+/* Buckets and parameters of others are there a few at a time, so large networks need less memory in parts. */
+static void test_shards_of_large_networks(void **state)
+{
+    (void)state;
+    training              large = training_of(4 * FEATURES); /* 16 MiB */
+    haul__cluster_request r = request_of(4);
+    r.context = &large;
+    r.bucket = 1;
+    r.only = (haul__layout){.stages = 1, .replicas = 4, .shard = -1, .parts = 1};
+    haul__cluster_plans       plans = find(&r);
+    const haul__cluster_plan *p = plans.items;
+    assert_int_equal(plans.count, 4);
+    assert_true(p[2].gradient_bytes < p[1].gradient_bytes && p[3].gradient_bytes == p[2].gradient_bytes);
+    assert_true(p[3].parameter_bytes < p[2].parameter_bytes && p[2].parameter_bytes == p[1].parameter_bytes);
+    haul__cluster_free(&plans);
+}
+
+/* The network between hosts is nothing to ranks of one host. */
+static void test_one_host(void **state)
+{
+    (void)state;
+    for (int shard = 0; shard < HAUL__CLUSTER_SHARDS; shard++) {
+        haul__cluster_request r = request_of(8), slow = r;
+        r.only = slow.only = (haul__layout){1, 8, shard, 1};
+        slow.latency_ns *= 1000;
+        slow.rate /= 1000;
+        haul__cluster_plans plans = find(&r), same = find(&slow);
+        assert_true(plans.items[0].step_ps == same.items[0].step_ps);
+        haul__cluster_free(&plans);
+        haul__cluster_free(&same);
+    }
 }
 
 /* ---- pipelines ---- */
@@ -274,6 +319,31 @@ static void test_cuts(void **state)
     }
 }
 
+/* A linear layer that begins a stage keeps a copy of its input for the backward pass; an activation gets the gradient
+ * of its result, too. */
+static void test_received(void **state)
+{
+    (void)state;
+    const int64_t bytes = INT64_C(4) * BATCH * FEATURES;
+    haul_program  program;
+    haul__units   u;
+    assert_int_equal(record(&trained, BATCH, &program), HAUL_OK);
+    assert_int_equal(haul__units_find(&program, machine, 1, &u), HAUL_OK);
+    assert_int_equal(u.count, LAYERS);
+    int64_t                 *change = haul__calloc(u.graph.operation_count + 1, sizeof *change);
+    const haul__units_memory whole = haul__units_memory_of(&u, 0, LAYERS, change);
+    for (int i = 2; i < LAYERS; i += 2) {
+        const haul__units_memory before = haul__units_memory_of(&u, 0, i, change),
+                                 behind = haul__units_memory_of(&u, i, LAYERS, change);
+        assert_int_equal(before.saved + behind.saved, whole.saved + bytes);
+    }
+    for (int i = 1; i < LAYERS - 1; i += 2)
+        assert_int_equal(haul__units_memory_of(&u, i, i + 1, change).peak, 3 * bytes); /* y, dy and dx */
+    haul__free(change);
+    haul__units_free(&u);
+    haul_program_free(&program);
+}
+
 /* ---- the choice ---- */
 
 static void test_choice(void **state)
@@ -294,12 +364,32 @@ static void test_choice(void **state)
     const haul__cluster_plan *least = haul__cluster_least(&plans, 1024);
     assert_null(haul__cluster_best(&plans, 1024, least->peak_bytes - 1, &any));
     assert_non_null(haul__cluster_best(&plans, 1024, least->peak_bytes, &any));
-    r.limit = least->peak_bytes - 1;
     haul__cluster_free(&plans);
-    plans = find(&r); /* ends with the smallest micro-batches */
-    assert_null(haul__cluster_best(&plans, 1024, r.limit, &any));
-    assert_non_null(haul__cluster_least(&plans, 1024));
-    haul__cluster_free(&plans);
+}
+
+/* The search ends early, but finds all that fits, and what needs least: on one device one micro-batch, as several need
+ * sums of gradients. */
+static void test_limits(void **state)
+{
+    (void)state;
+    const haul__layout any = {.shard = -1};
+    for (int devices = 1; devices <= 1024; devices *= 8) {
+        haul__cluster_request r = request_of(devices);
+        haul__cluster_plans   all = find(&r);
+        const int64_t         least = haul__cluster_least(&all, devices)->peak_bytes;
+        for (int64_t limit = least / 2; limit <= 2 * least; limit += least / 8) {
+            r.limit = limit;
+            haul__cluster_plans       plans = find(&r);
+            const haul__cluster_plan *wanted = haul__cluster_best(&all, devices, limit, &any),
+                                     *best = haul__cluster_best(&plans, devices, limit, &any);
+            assert_true(haul__cluster_least(&plans, devices)->peak_bytes == least);
+            assert_int_equal(!best, limit < least);
+            assert_true(!best || best->step_ps == wanted->step_ps);
+            haul__cluster_free(&plans);
+        }
+        assert_true(devices > 1 || haul__cluster_least(&all, 1)->layout.parts == 1);
+        haul__cluster_free(&all);
+    }
 }
 
 /* Sizes of micro-batches that the network refuses are left out. */
@@ -351,9 +441,19 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_host),  cmocka_unit_test(test_as_ranks),      cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_equal_stages), cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_choice),       cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_shared_host),
+        cmocka_unit_test(test_as_ranks),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_received),
+        cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_shards_of_large_networks),
+        cmocka_unit_test(test_refused_sizes),
+        cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -265,7 +265,7 @@ static void use_spilling(const haul__choose_request *r, int64_t limit, const hau
     c->keep.moved = spill->host_peak;
     c->keep.peak = limit;
     c->moved = c->accumulate * spill->bytes;
-    c->spill_ps = c->accumulate * time_of_copies(r, spill);
+    c->spill_ps = haul__ps_times(time_of_copies(r, spill), c->accumulate);
     c->ps = haul__ps_add(larger(c->ps, c->free_ps), c->spill_ps);
     c->bound = smaller(c->bound, c->free_ps);
     c->used = techniques_of(r, c);

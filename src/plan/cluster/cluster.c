@@ -65,9 +65,7 @@ static int64_t exchange_gradients(const search *f, const haul__exchange *x, cons
         if (--left > 0 && filled < f->request->bucket)
             continue;
         const int64_t takes = bucket_ps(x, l, filled);
-        free_at = haul__ps_add(
-            larger(free_at, haul__ps_add(s->last_ps, smaller(passed, HAUL__MACHINE_MOST_PS / f->sharers) * f->sharers)),
-            takes);
+        free_at = haul__ps_add(larger(free_at, haul__ps_add(s->last_ps, haul__ps_times(passed, f->sharers))), takes);
         exchanged = haul__ps_add(exchanged, takes);
         out->sent_bytes += haul__exchange_sent(x, filled) * (l->shard < 2 ? 2 : 1);
         filled = 0;
@@ -91,7 +89,7 @@ static int64_t owned(const haul__stage *s, const haul__layout *l, int64_t whole)
 static int64_t updating(const haul__stage *s, const haul__layout *l)
 {
     const int64_t times = l->stages > 1 ? l->parts : 1, metrics = s->sum.metrics_ps;
-    return haul__ps_add(owned(s, l, s->update_ps - metrics), smaller(metrics, HAUL__MACHINE_MOST_PS / times) * times);
+    return haul__ps_add(owned(s, l, s->update_ps - metrics), haul__ps_times(metrics, times));
 }
 
 /* A binary counter of sums: one for each bit of the number of micro-batches that one device adds up. */
@@ -125,7 +123,7 @@ static void find_memory(const search *f, const haul__stage *s, const haul__layou
 static int64_t fetching(const haul__exchange *x, const haul__stage *s)
 {
     return haul__ps_add(
-        haul__ps_add(haul__ps_of_waits(x->latency_ns, 2 * s->sum.count), haul__exchange_staging(x, s->sum.parameters)),
+        haul__ps_add(haul__exchange_latency(x, 2 * s->sum.count), haul__exchange_staging(x, s->sum.parameters)),
         haul__exchange_gather(x, s->sum.parameters));
 }
 
@@ -145,8 +143,10 @@ static int64_t end_of(const search *f, const haul__exchange *x, const haul__layo
         out->sent_bytes += haul__exchange_sent(x, s->sum.parameters);
         end = haul__ps_add(end, gather);
     }
-    if (l->shard == 3)
+    if (l->shard == 3) {
+        out->exchange_ps = haul__ps_add(out->exchange_ps, haul__ps_times(s->fetch_ps, 2 * l->parts));
         out->sent_bytes += 2 * l->parts * haul__exchange_sent(x, s->sum.parameters);
+    }
     find_memory(f, s, l, out);
     return end;
 }
@@ -155,9 +155,8 @@ static int64_t end_of(const search *f, const haul__exchange *x, const haul__layo
 
 static int64_t computing(const haul__stage *s, const haul__layout *l)
 {
-    const int64_t passes = haul__ps_add(s->forward_ps, s->backward_ps), parts = l->parts;
-    return haul__ps_add(smaller(passes, HAUL__MACHINE_MOST_PS / parts) * parts,
-                        haul__ps_add(smaller(s->add_ps, HAUL__MACHINE_MOST_PS / parts) * (parts - 1), updating(s, l)));
+    return haul__ps_add(haul__ps_times(haul__ps_add(s->forward_ps, s->backward_ps), l->parts),
+                        haul__ps_add(haul__ps_times(s->add_ps, l->parts - 1), updating(s, l)));
 }
 
 /* What the stages make of the step if exchanges take no time. */
@@ -293,13 +292,17 @@ static haul_status check(const haul__cluster_request *r)
                       r->per_host, HAUL__CLUSTER_DEVICES);
 }
 
-/* True if one of the plans from `first` on fits. */
-static bool some_fit(const search *f, int first)
+/* Larger micro-batches need more memory for all but the sums of gradients, of which there are fewer. True if a plan
+ * with larger ones than those from `first` on may fit, or need less than all so far. */
+static bool more_may_fit(const search *f, int first)
 {
-    bool fits = false;
-    for (int i = first; i < f->out->count; i++)
-        fits = fits || f->out->items[i].peak_bytes <= f->request->limit;
-    return fits;
+    const haul__cluster_plan *least = haul__cluster_least(f->out, f->request->devices);
+    bool                      may = false;
+    for (int i = first; i < f->out->count; i++) {
+        const haul__cluster_plan *p = &f->out->items[i];
+        may = may || p->peak_bytes - p->gradient_bytes <= larger(f->request->limit, least->peak_bytes);
+    }
+    return may;
 }
 
 /* The numbers of micro-batches of all replicas that divide the batch, the largest first, so that micro-batches grow. A
@@ -319,7 +322,7 @@ static haul_status search_pieces(search *f)
         refused = r->record(r->context, f->examples, &program);
         status = refused ? HAUL_OK : search_program(f, &program);
         haul_program_free(&program);
-        goes_on = f->out->count == first || some_fit(f, first);
+        goes_on = f->out->count == first || more_may_fit(f, first);
     }
     if (refused && !f->out->count)
         return refused;

@@ -34,7 +34,7 @@ typedef struct haul__cluster_request {
     int                  per_host;
     int64_t              batch;      /* of all replicas */
     int64_t              most;       /* examples of a micro-batch: what can be recorded */
-    int64_t              limit;      /* bytes of a device: larger micro-batches than fit are not looked at */
+    int64_t              limit;      /* bytes of a device: larger micro-batches than can fit are not looked at */
     int64_t              rate;       /* bytes a second of a host's interface, in each direction */
     int64_t              latency_ns; /* of a message between two hosts */
     int64_t              bucket;     /* bytes of gradients that are exchanged together, at least */
@@ -50,14 +50,14 @@ typedef struct haul__cluster_plan {
     int64_t      compute_ps;  /* of a device, in the mean of the stages: passes, additions of gradients, update */
     int64_t      exposed_ps;  /* of exchanges and of fetched parameters: what they add to the step */
     int64_t      bubble_ps;   /* in which stages wait for others */
-    int64_t      exchange_ps; /* all exchanges of the stage with most */
+    int64_t      exchange_ps; /* all exchanges, and fetched parameters, of the stage with most */
     int64_t      sent_bytes;  /* by the device that sends most */
     int64_t      peak_bytes;  /* of the device that needs most */
     int64_t parameter_bytes, gradient_bytes, state_bytes, passing_bytes; /* of that device; the last: activations */
 } haul__cluster_plan;
 
 typedef struct haul__cluster_plans {
-    haul__cluster_plan *items; /* of the layouts that divide the batch, up to the first micro-batch that does not fit */
+    haul__cluster_plan *items; /* of the layouts that divide the batch, up to micro-batches that cannot fit */
     int                 count;
     int64_t             gradient_bytes; /* of the network */
     int                 units;          /* modules that can be cut from each other */

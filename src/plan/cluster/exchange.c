@@ -44,7 +44,7 @@ static int64_t moving(const haul__exchange *x, int64_t outside, int64_t inside)
     return larger(haul__ps_at_rate(x->groups * outside, x->rate), within);
 }
 
-static int64_t latency(const haul__exchange *x, int64_t messages)
+int64_t haul__exchange_latency(const haul__exchange *x, int64_t messages)
 {
     return haul__ps_of_waits(x->ranks > x->near ? x->latency_ns : inside_ns(x), messages);
 }
@@ -57,16 +57,16 @@ static int64_t all_to_all(const haul__exchange *x, int64_t bytes)
         haul__ps_add(haul__ps_of_waits(x->latency_ns, far) + haul__ps_of_waits(inside_ns(x), near - 1),
                      moving(x, near * (bytes / ranks) * far, bytes / ranks * (near - 1)));
     const int64_t half = bytes / 2 * rounds;
-    const int64_t bruck = haul__ps_add(latency(x, rounds), moving(x, far ? near * half : 0, half));
+    const int64_t bruck = haul__ps_add(haul__exchange_latency(x, rounds), moving(x, far ? near * half : 0, half));
     return smaller(pairs, bruck);
 }
 
 int64_t haul__exchange_gather(const haul__exchange *x, int64_t bytes)
 {
     const int64_t ranks = x->ranks, near = x->near, far = ranks - near, got = bytes / ranks * (ranks - 1);
-    const int64_t ring = haul__ps_add(latency(x, ranks - 1), moving(x, far ? got : 0, got));
+    const int64_t ring = haul__ps_add(haul__exchange_latency(x, ranks - 1), moving(x, far ? got : 0, got));
     const int64_t doubling =
-        haul__ps_add(latency(x, rounds_of(x->ranks)), moving(x, near * (bytes / ranks) * far, got));
+        haul__ps_add(haul__exchange_latency(x, rounds_of(x->ranks)), moving(x, near * (bytes / ranks) * far, got));
     return smaller(ring, doubling);
 }
 

@@ -3,8 +3,8 @@
  * The times are the smaller ones of two algorithms each, by R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
  * collective communication operations in MPICH", 2005: pairwise exchange or Bruck's for all-to-all, ring or recursive
  * doubling for all-gather. */
-#ifndef HAUL_PLAN_EXCHANGE_H
-#define HAUL_PLAN_EXCHANGE_H
+#ifndef HAUL_PLAN_CLUSTER_EXCHANGE_H
+#define HAUL_PLAN_CLUSTER_EXCHANGE_H
 
 #include "machine/machine.h"
 
@@ -21,6 +21,9 @@ typedef struct haul__exchange {
 
 /* A device that the ranks' device has a link to, for messages within a host; 0: there is none but the host. */
 int haul__exchange_peer(const haul__machine *m, int device);
+
+/* Of so many messages one after the other: between hosts, if the ranks are on several, else within one. */
+int64_t haul__exchange_latency(const haul__exchange *x, int64_t messages);
 
 /* Each rank has sums of `bytes` for so many nodes of the tree, and becomes the owner of one part of the total. */
 int64_t haul__exchange_sum(const haul__exchange *x, int64_t bytes, int64_t nodes);

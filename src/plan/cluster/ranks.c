@@ -24,17 +24,12 @@ typedef struct timeline {
 
 /* ---- the program ---- */
 
-static int64_t times(int64_t ps, int64_t count)
-{
-    return ps > HAUL__MACHINE_MOST_PS / count ? HAUL__MACHINE_MOST_PS : ps * count;
-}
-
 /* Ranks that compute on the CPU share it with the others of their host. */
 static int64_t time_of(const haul__ranks_request *r, const haul_program_operation *o)
 {
     const haul__machine_work w = haul__program_work_of(r->program, o);
     const int64_t            alone = haul__machine_time(r->machine, r->device, &w);
-    return haul__program_takes_time(o) ? times(alone, r->device ? 1 : r->per_host) : 0;
+    return haul__program_takes_time(o) ? haul__ps_times(alone, r->device ? 1 : r->per_host) : 0;
 }
 
 /* The operations up to this one are forward and backward pass; those after it update the parameters. */
@@ -176,12 +171,12 @@ haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_
         status = find_timeline(&r, &t);
     if (!status) {
         const int64_t each = haul__ceil_div(r.pieces, r.ranks), end = r.ranks > 1 ? exchange_all(&r, &t, out) : 0;
-        const int64_t added =
-            times(haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
-                  r.device ? 1 : r.per_host);
+        const int64_t added = haul__ps_times(
+            haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
+            r.device ? 1 : r.per_host);
         out->hosts = haul__ceil_div(r.ranks, r.per_host);
         out->pieces_each = (int)each;
-        out->compute_ps = haul__ps_add(times(t.passes, each), added);
+        out->compute_ps = haul__ps_add(haul__ps_times(t.passes, each), added);
         out->waited_ps = larger(end - t.passes, 0);
         out->update_ps = t.update;
         out->step_ps = haul__ps_add(haul__ps_add(out->compute_ps, out->waited_ps), out->update_ps);

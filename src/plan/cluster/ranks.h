@@ -4,8 +4,8 @@
  * gradients are exchanged in buckets: each rank sends every other one its part of a bucket (all-to-all), adds the parts
  * that it gets, and sends the sum to all others (all-gather). A bucket is sent as soon as the backward pass of the last
  * piece has finished its gradients. One bucket follows the other. */
-#ifndef HAUL_PLAN_RANKS_H
-#define HAUL_PLAN_RANKS_H
+#ifndef HAUL_PLAN_CLUSTER_RANKS_H
+#define HAUL_PLAN_CLUSTER_RANKS_H
 
 #include <haul/program.h>
 

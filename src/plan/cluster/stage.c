@@ -25,7 +25,7 @@ static int64_t copies(const haul__cluster_request *r, bool leaves_host, int64_t 
     else
         one = haul__ps_add(haul__machine_copy_time(r->machine, r->device, 0, each, true),
                            haul__machine_copy_time(r->machine, 0, r->device, each, true));
-    return count ? haul__ps_add(one, rest * smaller(one, HAUL__MACHINE_MOST_PS / count)) : 0;
+    return count ? haul__ps_add(one, haul__ps_times(one, rest)) : 0;
 }
 
 /* The stage behind the border begins a host. */
@@ -98,7 +98,7 @@ void haul__stage_share(haul__stage *s, int ranks)
 {
     int64_t *all[] = {&s->forward_ps, &s->backward_ps, &s->update_ps, &s->add_ps, &s->sum.metrics_ps};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = smaller(*all[i], HAUL__MACHINE_MOST_PS / ranks) * ranks;
+        *all[i] = haul__ps_times(*all[i], ranks);
 }
 
 static void take_stages(const haul__units *u, const cut *best, int count, haul__stage *out)

@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "machine/picoseconds.h"
 #include "plan/place/step.h"
 
 #define OPERATION "haul plan"
 
-#define MOST_BYTES (INT64_C(1) << 42) /* of parameters or gradients: products with ranks do not overflow */
+#define MOST_BYTES (INT64_C(1) << 42) /* of all parameters or gradients: products with ranks do not overflow */
 
 int64_t haul__units_time(const haul__units *u, int operation)
 {
@@ -90,9 +91,9 @@ static void add_times(haul__units *u)
         haul__unit   *x = &u->items[u->of[i]];
         int64_t      *ps[] = {&x->forward_ps, &x->backward_ps, &x->update_ps};
         const int64_t time = u->graph.operations[i].call < 0 ? 0 : haul__units_time(u, (int)i);
-        *ps[u->phase[i]] += time;
+        *ps[u->phase[i]] = haul__ps_add(*ps[u->phase[i]], time);
         if (u->phase[i] == HAUL__UNIT_UPDATE && !*u->graph.operations[i].section)
-            x->metrics_ps += time;
+            x->metrics_ps = haul__ps_add(x->metrics_ps, time);
     }
 }
 
@@ -187,7 +188,7 @@ static int earlier(const void *a, const void *b)
 /* In the order in which the backward pass finishes them. */
 static haul_status list_gradients(haul__units *u, const haul_program *p)
 {
-    int64_t *writer = haul__calloc((size_t)p->store_count + 1, sizeof *writer), bytes = 0;
+    int64_t *writer = haul__calloc((size_t)p->store_count + 1, sizeof *writer), bytes = 0, parameters = 0;
     u->gradients = haul__calloc((size_t)p->store_count + 1, sizeof *u->gradients);
     if (!writer || !u->gradients) {
         haul__free(writer);
@@ -203,15 +204,16 @@ static haul_status list_gradients(haul__units *u, const haul_program *p)
         bytes = smaller(bytes + smaller(p->stores[s].bytes, MOST_BYTES + 1), MOST_BYTES + 1);
     }
     haul__free(writer);
-    for (int i = 0; i < u->count && bytes; i++)
-        bytes = smaller(larger(bytes, u->items[i].parameters), MOST_BYTES + 1);
+    for (int i = 0; i < u->count; i++)
+        parameters = smaller(parameters + smaller(u->items[i].parameters, MOST_BYTES + 1), MOST_BYTES + 1);
     qsort(u->gradients, (size_t)u->gradient_count, sizeof *u->gradients, earlier);
     if (!bytes)
         return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "program",
                           "the step has no gradients of parameters; give a training step");
-    return bytes > MOST_BYTES ? haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "program",
-                                           "parameters or gradients take more than 4 TiB; give a smaller network")
-                              : HAUL_OK;
+    return larger(bytes, parameters) > MOST_BYTES
+               ? haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "program",
+                            "parameters or gradients take more than 4 TiB; give a smaller network")
+               : HAUL_OK;
 }
 
 /* ---- the whole ---- */
@@ -260,6 +262,23 @@ static bool is_passing(const haul__place_tensor *t)
     return t->role == HAUL__PLACE_ACTIVATION || t->role == HAUL__PLACE_WORKSPACE || t->role == HAUL__PLACE_DATA;
 }
 
+/* A tensor of other units is copied to the device for its first use there, and stays until the last one. */
+static void add_received(const haul__units *u, const haul__place_tensor *t, int first, int end, int64_t *change)
+{
+    int from = -1, until = -1;
+    for (int k = t->use; k < t->use + t->use_count; k++) {
+        const int user = u->graph.uses[k].operation;
+        if (u->of[user] < first || u->of[user] >= end)
+            continue;
+        from = from < 0 ? user : (int)smaller(from, user);
+        until = (int)larger(until, user);
+    }
+    if (from < 0)
+        return;
+    change[from] += t->bytes;
+    change[until + 1] -= t->bytes;
+}
+
 haul__units_memory haul__units_memory_of(const haul__units *u, int first, int end, int64_t *change)
 {
     const size_t       n = u->graph.operation_count;
@@ -270,8 +289,12 @@ haul__units_memory haul__units_memory_of(const haul__units *u, int first, int en
     for (size_t i = 0; i < u->graph.tensor_count; i++) {
         const haul__place_tensor *t = &u->graph.tensors[i];
         const int                 unit = u->of[t->producer];
-        if (!is_passing(t) || unit < first || unit >= end)
+        if (!is_passing(t))
             continue;
+        if (unit < first || unit >= end) {
+            add_received(u, t, first, end, change);
+            continue;
+        }
         change[t->from] += t->home_bytes;
         change[t->until + 1] -= t->home_bytes;
     }

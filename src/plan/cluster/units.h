@@ -47,8 +47,9 @@ void        haul__units_free(haul__units *u);
 /* The time of an operation of the graph on the device. */
 int64_t haul__units_time(const haul__units *u, int operation);
 
-/* What the step has in memory of the units from `first` to before `end` apart from parameters, gradients and state: at
- * the end of the forward pass, and at most. `change` has room for all operations of the graph and one more. */
+/* What the step has in memory of the units from `first` to before `end` apart from parameters, gradients and state,
+ * with copies of what they use of others: at the end of the forward pass, and at most. `change` has room for all
+ * operations of the graph and one more. */
 typedef struct haul__units_memory {
     int64_t saved, peak;
 } haul__units_memory;
