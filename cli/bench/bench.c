@@ -21,7 +21,7 @@ static const option bench_rows[] = {
      .argument = "NAME",
      .initial = "auto",
      .choices = OPTION_CHOICES("auto", "mpi", "none", "local:"),
-     .help = "Which ranks group measures: auto and mpi: those that the launcher has started; local:cuda:0,cuda:1: a "
+     .help = "The ranks that `group` measures. auto, mpi: those that the launcher has started; local:cuda:0,cuda:1: a "
              "thread of this process for each device"},
     {.group = "Options",
      .name = "seconds",

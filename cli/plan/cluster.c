@@ -9,6 +9,7 @@
 #include "cli/options/memory_limit.h"
 #include "cli/plan/hosts.h"
 #include "cli/shared/cli.h"
+#include "machine/picoseconds.h"
 #include "parallel/flat.h"
 #include "plan/cluster/exchange.h"
 #include "plan/here.h"
@@ -76,21 +77,19 @@ static bool read_sizes(cluster *c)
     return true;
 }
 
-bool cluster_read(cluster *c)
+int cluster_read(cluster *c)
 {
     const cluster_options *o = c->options;
     haul__cluster_request *r = &c->request;
     if (!hosts_network_parse(o->network, &r->rate, &r->latency_ns) || !parse_only(o->only, &r->only))
-        return false;
-    if (haul__machine_choose("haul plan", o->machine, &c->machine)) {
-        complain_error();
-        return false;
-    }
+        return EXIT_USAGE;
+    if (haul__machine_choose("haul plan", o->machine, &c->machine))
+        return complain_error();
     r->machine = c->machine;
     r->device = hosts_device_of(c->machine);
     r->devices = (int)o->ranks;
     r->per_host = (int)smaller(o->per_host, o->ranks);
-    return choose_group(o, c->machine, r->device, &r->direct) && read_sizes(c);
+    return choose_group(o, c->machine, r->device, &r->direct) && read_sizes(c) ? -1 : EXIT_USAGE;
 }
 
 void cluster_free(cluster *c)
@@ -113,6 +112,11 @@ double cluster_efficiency(const cluster *c, const haul__cluster_plan *p)
     return (double)c->one_ps / ((double)p->step_ps * p->devices);
 }
 
+bool cluster_stages_wait(const cluster *c)
+{
+    return c->plans.joined && c->best->layout.stages > 1;
+}
+
 /* The part of the step that grows most. */
 static void explain(const cluster *c, const haul__cluster_plan *p, cluster_other *out)
 {
@@ -130,7 +134,7 @@ static void explain(const cluster *c, const haul__cluster_plan *p, cluster_other
     if (p->peak_bytes > c->limit)
         snprintf(out->why, sizeof out->why, "needs %s of %s", text_bytes(p->peak_bytes), text_bytes(c->limit));
     else if (p->step_ps <= best->step_ps + best->step_ps / 100)
-        snprintf(out->why, sizeof out->why, "at most 1 %% faster, not simpler");
+        snprintf(out->why, sizeof out->why, "within 1 %%, not simpler");
     else
         snprintf(out->why, sizeof out->why, "%s more %s", text_ps_like(parts[most].more, best->step_ps),
                  parts[most].what);
@@ -188,21 +192,63 @@ static int refuse(const cluster *c)
     const haul__cluster_plan *p = haul__cluster_least(&c->plans, c->request.devices);
     int                       more = c->request.devices;
     int64_t                   batch = c->request.batch / 2;
-    complain("no plan fits into the %s of a device: with batch %s each of %s devices needs %s at least (stages=%d,"
+    complain("no plan fits into the %s of a device: with batch %s each of %s device%s needs %s at least (stages=%d,"
              "replicas=%d,micro-batches=%d,shard=%d)",
-             text_bytes(c->limit), text_count(c->request.batch), text_count(p->devices), text_bytes(p->peak_bytes),
-             p->layout.stages, p->layout.replicas, p->layout.parts, p->layout.shard);
+             text_bytes(c->limit), text_count(c->request.batch), text_count(p->devices), p->devices == 1 ? "" : "s",
+             text_bytes(p->peak_bytes), p->layout.stages, p->layout.replicas, p->layout.parts, p->layout.shard);
     complain_more("What fits: --memory-limit %" PRId64 ".", p->peak_bytes);
-    do
-        more *= 2;
-    while (more <= HAUL__CLUSTER_DEVICES && !fits_with(c, more, c->request.batch));
-    if (more <= HAUL__CLUSTER_DEVICES)
+    bool fits = false;
+    while (more < HAUL__CLUSTER_DEVICES && !fits) {
+        more = (int)smaller(2 * more, HAUL__CLUSTER_DEVICES);
+        fits = fits_with(c, more, c->request.batch);
+    }
+    if (fits)
         complain_more("What also fits: --ranks %d.", more);
     while (batch && !fits_with(c, c->request.devices, batch))
         batch /= 2;
     if (batch)
         complain_more("What also fits: --batch %" PRId64 ".", batch);
     return EXIT_MEMORY;
+}
+
+/* ---- why there is no plan ---- */
+
+static void find_cause(const cluster *c, char *out, size_t size)
+{
+    const haul__cluster_request *r = &c->request;
+    const int                    stages = (int)larger(r->only.stages, 1), units = c->plans.units;
+    const int                    replicas = (int)larger(r->only.replicas, r->only.shard > 0 ? 2 : 1);
+    const int64_t                pieces = replicas * larger(r->only.parts, 1);
+    if (stages > 1 && !r->device)
+        snprintf(out, size, "ranks on the CPU have no stages");
+    else if (r->only.shard > 0 && r->only.replicas == 1)
+        snprintf(out, size, "a shard divides among replicas, so two or more are expected");
+    else if (stages * replicas > r->devices)
+        snprintf(out, size, "that needs --ranks %d", stages * replicas);
+    else if (!haul__cluster_suits_hosts(r, stages))
+        snprintf(out, size, "%d stages neither divide hosts of %d devices nor fill them", stages, r->per_host);
+    else if (units && stages > units)
+        snprintf(out, size, "the network has %d module%s for stages", units, units == 1 ? "" : "s");
+    else if (pieces > HAUL__CLUSTER_PIECES)
+        snprintf(out, size, "replicas times micro-batches are %s, and can be %s", text_count(pieces),
+                 text_count(HAUL__CLUSTER_PIECES));
+    else if (r->batch % pieces)
+        snprintf(out, size, "replicas times micro-batches are %s, which do not divide --batch %s", text_count(pieces),
+                 text_count(r->batch));
+    else
+        snprintf(out, size,
+                 "--batch %s divided by replicas times micro-batches, powers of two, is more than the %s examples of "
+                 "the data",
+                 text_count(r->batch), text_count(r->most));
+}
+
+static int refuse_all(const cluster *c)
+{
+    const char *only = c->options->only;
+    char        cause[200];
+    find_cause(c, cause, sizeof cause);
+    complain("no plan%s%s: %s", only ? " with --only " : "", only ? only : "", cause);
+    return EXIT_USAGE;
 }
 
 /* ---- the command ---- */
@@ -225,19 +271,14 @@ int cluster_show(cluster *c, const one_training *t, bool json)
     r->limit = c->limit;
     if (haul__cluster_find(r, &c->plans))
         return complain_error();
-    if (!c->plans.count) {
-        complain("no plan: replicas times micro-batches, powers of two, must divide --batch %s, and a micro-batch has "
-                 "at most the %s examples of the data%s%s",
-                 text_count(r->batch), text_count(r->most), c->options->only ? "; the plan must have " : "",
-                 c->options->only ? c->options->only : "");
-        return EXIT_USAGE;
-    }
+    if (!c->plans.count)
+        return refuse_all(c);
     c->best = haul__cluster_best(&c->plans, r->devices, c->limit, &any);
     if (!c->best)
         return refuse(c);
     const haul__cluster_plan *one = haul__cluster_best(&c->plans, 1, c->limit, &any);
     if (!one)
         one = haul__cluster_best(&c->plans, 1, INT64_MAX, &any);
-    c->one_ps = one ? one->step_ps : c->best->compute_ps * c->best->devices;
+    c->one_ps = one ? one->step_ps : haul__ps_times(c->best->compute_ps, c->best->devices);
     return (json ? show_cluster_json(c) : show_cluster(c)) ? EXIT_OK : EXIT_FAILED;
 }

@@ -23,12 +23,14 @@ typedef struct cluster {
     haul__cluster_request     request;
     haul__cluster_plans       plans;
     const haul__cluster_plan *best;
-    int64_t                   one_ps; /* the step of the best plan on one device, whatever memory it needs */
-    int64_t                   limit;
+    /* The step of the best plan on one device: one that fits, else any, else what the devices of `best` compute. */
+    int64_t one_ps;
+    int64_t limit;
 } cluster;
 
-/* Reads the texts into numbers, and the machine. False after a complaint; cluster_free is due in any case. */
-bool cluster_read(cluster *c);
+/* Reads the texts into numbers, and the machine. Returns -1, or an exit code after a complaint; cluster_free is due in
+ * any case. */
+int  cluster_read(cluster *c);
 void cluster_free(cluster *c);
 
 /* Prints the plan. Returns an exit code. */
@@ -49,9 +51,12 @@ int cluster_others(const cluster *c, cluster_other out[CLUSTER_OTHERS]);
  * numbers. */
 int cluster_fewer(const cluster *c, const haul__cluster_plan *out[CLUSTER_FEWER], int devices[CLUSTER_FEWER]);
 
-/* Examples a second, and their share of those of as many single devices. */
+/* Examples a second, and their share of those of as many single devices, each with a step of `one_ps`. */
 double cluster_speed(const cluster *c, const haul__cluster_plan *p);
 double cluster_efficiency(const cluster *c, const haul__cluster_plan *p);
+
+/* True if the stages of haul train would wait for each other and take longer than the plan. */
+bool cluster_stages_wait(const cluster *c);
 
 /* False after a complaint. */
 bool show_cluster(const cluster *c);

@@ -139,8 +139,10 @@ static int run(planning *p)
             return output_works() ? EXIT_OK : EXIT_FAILED;
         }
     }
-    if (o->cluster.ranks)
-        return cluster_read(&p->cluster) ? one_step_open(&o->step, "plan", plan, p) : EXIT_USAGE;
+    if (o->cluster.ranks) {
+        const int code = cluster_read(&p->cluster);
+        return code < 0 ? one_step_open(&o->step, "plan", plan, p) : code;
+    }
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
     if (o->allow && p->request.plan.device_count > 2) {
@@ -185,7 +187,9 @@ static const option plan_rows[] = {
      OPTION_TEXT_AT(plan_options, texts.limits),
      .argument = "LIMITS",
      .help = "Memory of the devices, for example cuda:0=2G,cpu=8G; without a device, of each one but the host; a "
-             "percentage is of what the device needs alone; the memory of the machine unless given"},
+             "percentage is of what the device needs alone; the memory of the machine unless given; with --ranks one "
+             "size, for "
+             "each device"},
     {.group = "Machine",
      .name = "place",
      OPTION_TEXT_AT(plan_options, texts.places),

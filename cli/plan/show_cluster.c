@@ -10,13 +10,14 @@ static void print_title(const cluster *c)
     const haul__cluster_request *r = &c->request;
     const train_options         *o = c->training->options;
     char                         title[500];
-    snprintf(title, sizeof title,
-             "one training step of %s, batch %s, %s, %s, on up to %s devices, each %s of %s, %s on a host; network %s, "
-             "exchange by %s in buckets of %s; predicted%s",
-             o->model, text_count(r->batch), o->optimizer, o->precision, text_count(r->devices),
-             c->machine->devices[r->device].name, c->machine->described ? c->machine->name : "this computer",
-             text_count(r->per_host), c->options->network, r->direct ? "nccl" : "mpi", text_bytes(r->bucket),
-             c->machine->described ? ", by data sheets" : "");
+    snprintf(
+        title, sizeof title,
+        "one training step of %s, batch %s, %s, %s, on up to %s device%s, each %s of %s, %s on a host; network %s, "
+        "exchange by %s in buckets of %s; predicted%s",
+        o->model, text_count(r->batch), o->optimizer, o->precision, text_count(r->devices), r->devices == 1 ? "" : "s",
+        c->machine->devices[r->device].name, c->machine->described ? c->machine->name : "this computer",
+        text_count(r->per_host), c->options->network, r->direct ? "nccl" : "mpi", text_bytes(r->bucket),
+        c->machine->described ? ", by data sheets" : "");
     print_wrapped(title, 0, 2);
     putchar('\n');
 }
@@ -117,7 +118,7 @@ bool show_cluster(const cluster *c)
     print_fewer(c);
     print_others(c);
     putchar('\n');
-    if (c->plans.joined && c->best->layout.stages > 1)
+    if (cluster_stages_wait(c))
         print_wrapped(
             "Modules of this network add gradients in the same memory, as residual connections do. The stages "
             "of haul train wait for it, and take longer than this.",

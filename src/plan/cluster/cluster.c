@@ -245,8 +245,7 @@ static haul_status add_layouts(search *f, int stages)
     return status;
 }
 
-/* Stages of one host, or on whole hosts. */
-static bool suits_hosts(const haul__cluster_request *r, int stages)
+bool haul__cluster_suits_hosts(const haul__cluster_request *r, int stages)
 {
     return r->per_host % stages == 0 || stages % r->per_host == 0;
 }
@@ -258,7 +257,7 @@ static haul_status add_examples(search *f)
     const int   most = r->device ? (int)smaller(smaller(r->devices, HAUL__CLUSTER_STAGES), f->units.count) : 1;
     haul_status status = HAUL_OK;
     for (int stages = 1; stages <= most && !status; stages *= 2) {
-        if (!suits_hosts(r, stages) || (r->only.stages && r->only.stages != stages))
+        if (!haul__cluster_suits_hosts(r, stages) || (r->only.stages && r->only.stages != stages))
             continue;
         status = haul__stages_cut(&f->units, r, stages, f->cut);
         if (!status)

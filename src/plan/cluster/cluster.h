@@ -69,6 +69,9 @@ typedef struct haul__cluster_plans {
 haul_status haul__cluster_find(const haul__cluster_request *request, haul__cluster_plans *out);
 void        haul__cluster_free(haul__cluster_plans *plans);
 
+/* True for stages that are on one host, or on whole hosts. */
+bool haul__cluster_suits_hosts(const haul__cluster_request *request, int stages);
+
 /* The fastest plan on at most so many devices, none of which needs more than `limit`; a plan that is at most 1 % slower
  * and has fewer devices, stages, shards or micro-batches takes precedence. Only plans with the stages and the shard of
  * `of`, unless they are 0 and -1. NULL: there is none. */

@@ -33,6 +33,10 @@ END
 run 0 plan --model mobilenet_v2 --machine h200 --ranks 4 --only stages=2
 check "it is said that stages wait" grep -q '^Modules of this network add gradients in the same memory' out
 check "single examples, which batch norm refuses, are left out" test "$(grep -c '^Best: ' out)" -eq 1
+for stages in 1 2; do
+    run 0 plan --model mobilenet_v2 --batch 2 --machine h200 --ranks 2 --only stages=$stages --json
+    check "in JSON, too, but not of one stage" grep -q '"stages_wait": *'"$([ $stages = 1 ] && echo false || echo true)" out
+done
 run 0 plan --model simplecnn --machine h200 --ranks 4 --only stages=2
 check "not of other networks" test "$(grep -c '^Modules of this' out)" -eq 0
 
@@ -74,7 +78,39 @@ while read -r option value; do
     esac
 done <fits
 
+run 0 plan --model mlp --machine h200 --batch 64 --ranks 1 --memory-limit 12M
+check "one micro-batch needs no sums of gradients" grep -q '^Best: .* 1 micro-batch of 64 examples' out
+check "one device is no plural" grep -q ', on up to 1 device,' out
+
+# 1,024 devices need least; of 600 only 512 can be used, and the next number that is tried is 1,024.
+wide=(--model simplecnn --machine h200 --batch 1024)
+run 4 plan "${wide[@]}" --ranks 1024 --memory-limit 1k
+least=$(sed -n 's/^ *What fits: --memory-limit \(.*\)\.$/\1/p' err)
+run 4 plan "${wide[@]}" --ranks 600 --memory-limit "$least"
+check "more devices, at most 1,024" grep -q '^ *What also fits: --ranks 1024\.$' err
+
+# ---- nothing to choose from ----
+net=(--model mlp --machine h200)
+run 2 plan "${net[@]}" --batch 8192 --ranks 1024 --only micro-batches=8,replicas=1024
+complains "replicas times micro-batches are 8,192, and can be 4,096"
+run 2 plan "${net[@]}" --ranks 8 --only stages=64
+complains "that needs --ranks 64"
+run 2 plan "${net[@]}" --ranks 64 --only stages=32
+complains "the network has 5 modules for stages"
+run 2 plan "${net[@]}" --ranks 8 --per-host 3 --only stages=2
+complains "2 stages neither divide hosts of 3 devices nor fill them"
+run 2 plan "${net[@]}" --ranks 8 --only replicas=1,shard=2
+complains "a shard divides among replicas"
+run 2 plan "${net[@]}" --batch 63 --ranks 8 --only replicas=2
+complains "replicas times micro-batches are 2, which do not divide --batch 63"
+run 2 plan "${net[@]}" --batch 20001 --ranks 8
+complains "is more than the 10,000 examples of the data"
+run 2 plan --model mlp --ranks 8 --only stages=2
+complains "ranks on the CPU have no stages"
+
 # ---- wrong command lines ----
+run 1 plan --model mlp --machine nosuch --ranks 8
+complains "the machine nosuch is unknown"
 for wrong in '--ranks 1025' '--per-host 8' '--only stages=2' '--ranks 8 --only stages=3' '--ranks 8 --only shard=4' \
     '--ranks 8 --only colour=1' '--ranks 8 --stages' '--ranks 8 --devices cpu,cuda:0' '--ranks 8 --network fast' \
     '--ranks 8 --group gloo' '--ranks 8 --bucket 0' '--ranks 8 --only replicas=1024'; do
