@@ -173,7 +173,11 @@ static int refuse(const allowance *a)
     else if (c->batch > 1)
         complain_more("No smaller batch fits.");
     complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak + a->overhead);
-    if (a->limit - a->overhead < c->least)
+    if (a->limit - a->overhead < c->least && a->allowed & HAUL__ALLOW_SPILL)
+        complain_more("By the model no list of moves needs less than %s, and in a dry run the training that spills by "
+                      "itself does not fit.",
+                      text_bytes(c->least));
+    else if (a->limit - a->overhead < c->least)
         complain_more("That nothing fits is proven: by the model no allowed way needs less than %s.",
                       text_bytes(c->least));
     return EXIT_MEMORY;

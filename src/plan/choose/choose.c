@@ -183,69 +183,6 @@ static haul_status choose_for(const haul__choose_request *r, int64_t batch, int6
     return status;
 }
 
-/* ---- the batch ---- */
-
-/* More examples in a second. */
-static bool is_faster(const haul__chosen *a, const haul__chosen *b)
-{
-    if (a->fits != b->fits)
-        return a->fits;
-    return (double)a->batch * (double)b->ps > (double)b->batch * (double)a->ps;
-}
-
-static haul_status try_batch(const haul__choose_request *r, int64_t batch, haul__chosen *best, bool *fits)
-{
-    haul__chosen now;
-    haul_status  status = choose_for(r, batch, r->limit, &now);
-    if (status)
-        return status;
-    *fits = now.fits;
-    if (!best->batch || is_faster(&now, best)) {
-        haul__chosen_free(best);
-        *best = now;
-    } else {
-        haul__chosen_free(&now);
-    }
-    return HAUL_OK;
-}
-
-/* Doubles the batch as long as it fits, and then halves the distance to the first that does not. */
-static haul_status choose_batch(const haul__choose_request *r, haul__chosen *out)
-{
-    int64_t     low = 0, high = r->most_batch + 1;
-    haul_status status = HAUL_OK;
-    *out = (haul__chosen){.fits = false};
-    for (int i = 0; i < MOST_SIZES && !status && high - low > 1 + low / 16; i++) {
-        bool          fits = false;
-        const int64_t next = high > r->most_batch ? smaller(larger(2 * low, 1), r->most_batch) : low + (high - low) / 2;
-        status = try_batch(r, next, out, &fits);
-        *(fits ? &low : &high) = next;
-        if (fits && next == r->most_batch)
-            break;
-    }
-    if (status)
-        haul__chosen_free(out);
-    return status;
-}
-
-/* The largest batch below this one for which something fits. */
-static haul_status find_largest(const haul__choose_request *r, haul__chosen *out)
-{
-    int64_t     low = 0, high = out->batch / r->parts;
-    haul_status status = HAUL_OK;
-    for (int i = 0; i < MOST_SIZES && !status && high - low > 1; i++) {
-        haul__chosen  now;
-        const int64_t next = low + (high - low) / 2;
-        status = choose_for(r, next, r->limit, &now);
-        if (status)
-            break;
-        *(now.fits ? &low : &high) = next;
-        haul__chosen_free(&now);
-    }
-    out->largest = low;
-    return status;
-}
-
 /* ---- without a list of moves ---- */
 
 static int64_t time_of_copies(const haul__choose_request *r, const haul__fit_spill *spill)
@@ -268,16 +205,17 @@ static void use_spilling(const haul__choose_request *r, int64_t limit, const hau
     c->spill_ps = haul__ps_times(time_of_copies(r, spill), c->accumulate);
     c->ps = haul__ps_add(larger(c->ps, c->free_ps), c->spill_ps);
     c->bound = smaller(c->bound, c->free_ps);
+    c->least = smaller(c->least, limit);
     c->used = techniques_of(r, c);
 }
 
-/* A training spills between the commands of an operation, too, so it may fit where no list of moves does. The way that
- * comes closest is tried. */
+/* A training spills between the commands of an operation, too, so it may fit where no list of moves does, and below their
+ * bound. The way that comes closest is tried. */
 static haul_status try_spilling(const haul__choose_request *r, int64_t limit, haul__chosen *c)
 {
     const haul__choose_way way = {c->batch / c->accumulate, c->accumulate, c->bf16, c->offload};
     haul__fit_result       fit;
-    if (c->fits || !c->batch || !r->spill || !(r->allowed & HAUL__ALLOW_SPILL) || limit < c->least)
+    if (c->fits || !c->batch || !r->spill || !(r->allowed & HAUL__ALLOW_SPILL))
         return HAUL_OK;
     const haul_status status = r->spill(r->context, &way, limit, &fit);
     if (status == HAUL_UNSUPPORTED) {
@@ -292,6 +230,91 @@ static haul_status try_spilling(const haul__choose_request *r, int64_t limit, ha
     return HAUL_OK;
 }
 
+/* Of a mini-batch of so many examples, with a list of moves or without one. */
+static haul_status choose_any(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out)
+{
+    haul_status status = choose_for(r, batch, limit, out);
+    if (!status && (status = try_spilling(r, limit, out)) != HAUL_OK)
+        haul__chosen_free(out);
+    return status;
+}
+
+typedef haul_status chooser(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out);
+
+/* ---- the batch ---- */
+
+/* More examples in a second. */
+static bool is_faster(const haul__chosen *a, const haul__chosen *b)
+{
+    if (a->fits != b->fits)
+        return a->fits;
+    return (double)a->batch * (double)b->ps > (double)b->batch * (double)a->ps;
+}
+
+static haul_status try_batch(const haul__choose_request *r, chooser *choose, int64_t batch, haul__chosen *best,
+                             bool *fits)
+{
+    haul__chosen now;
+    haul_status  status = choose(r, batch, r->limit, &now);
+    if (status)
+        return status;
+    *fits = now.fits;
+    if (!best->batch || is_faster(&now, best)) {
+        haul__chosen_free(best);
+        *best = now;
+    } else {
+        haul__chosen_free(&now);
+    }
+    return HAUL_OK;
+}
+
+/* Doubles the batch as long as it fits, and then halves the distance to the first that does not. */
+static haul_status find_batch(const haul__choose_request *r, chooser *choose, haul__chosen *out)
+{
+    int64_t     low = 0, high = r->most_batch + 1;
+    haul_status status = HAUL_OK;
+    *out = (haul__chosen){.fits = false};
+    for (int i = 0; i < MOST_SIZES && !status && high - low > 1 + low / 16; i++) {
+        bool          fits = false;
+        const int64_t next = high > r->most_batch ? smaller(larger(2 * low, 1), r->most_batch) : low + (high - low) / 2;
+        status = try_batch(r, choose, next, out, &fits);
+        *(fits ? &low : &high) = next;
+        if (fits && next == r->most_batch)
+            break;
+    }
+    if (status)
+        haul__chosen_free(out);
+    return status;
+}
+
+/* A training that spills by itself is slower, so it counts only if no batch has a list of moves. */
+static haul_status choose_batch(const haul__choose_request *r, haul__chosen *out)
+{
+    const haul_status status = find_batch(r, choose_for, out);
+    if (status || out->fits)
+        return status;
+    haul__chosen_free(out);
+    return find_batch(r, choose_any, out);
+}
+
+/* The largest batch below this one for which something fits. */
+static haul_status find_largest(const haul__choose_request *r, haul__chosen *out)
+{
+    int64_t     low = 0, high = out->batch / r->parts;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < MOST_SIZES && !status && high - low > 1; i++) {
+        haul__chosen  now;
+        const int64_t next = low + (high - low) / 2;
+        status = choose_any(r, next, r->limit, &now);
+        if (status)
+            break;
+        *(now.fits ? &low : &high) = next;
+        haul__chosen_free(&now);
+    }
+    out->largest = low;
+    return status;
+}
+
 /* ---- other limits ---- */
 
 static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int64_t bytes, bool more,
@@ -302,13 +325,13 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
     *out = (haul__choose_other){.bytes = 0};
     if (bytes <= 0 || limit <= 0)
         return HAUL_OK;
-    haul_status status = choose_for(r, c->batch / r->parts, limit, &now);
+    chooser          *choose = more ? choose_for : choose_any;
+    const haul_status status = choose(r, c->batch / r->parts, limit, &now);
     if (status)
         return status;
-    status = more ? HAUL_OK : try_spilling(r, limit, &now);
     *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps};
     haul__chosen_free(&now);
-    return status;
+    return HAUL_OK;
 }
 
 /* An eighth more, and twice as much again until the step is faster or the training cannot use more; and an eighth
@@ -328,12 +351,10 @@ static haul_status try_limits(const haul__choose_request *r, haul__chosen *c)
 
 haul_status haul__choose(const haul__choose_request *r, haul__chosen *out)
 {
-    haul_status status = r->batch ? choose_for(r, r->batch, r->limit, out) : choose_batch(r, out);
+    haul_status status = r->batch ? choose_any(r, r->batch, r->limit, out) : choose_batch(r, out);
     if (status)
         return status;
-    status = try_spilling(r, r->limit, out);
-    if (!status)
-        status = out->fits ? try_limits(r, out) : find_largest(r, out);
+    status = out->fits ? try_limits(r, out) : find_largest(r, out);
     if (status)
         haul__chosen_free(out);
     return status;

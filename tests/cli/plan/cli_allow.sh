@@ -98,10 +98,10 @@ fitting=$(sed -n 's/.*The largest batch that fits is --batch \([0-9]*\).*/\1/p' 
 run 0 plan --model char_gpt --batch "$fitting" --machine laptop-4g --memory-limit 8M --allow recompute
 run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute --json
 check "as JSON, too" "$HAUL_PYTHON" check.py out
-run 4 plan --model resnet18 --batch 8 --machine laptop-4g --memory-limit 20% --allow spill --json
+run 4 plan --model resnet18 --batch 8 --machine laptop-4g --memory-limit 15% --allow spill --json
 check "parameters can be away after the update" "$HAUL_PYTHON" check.py out
 
-# Where no list of moves fits, the training may, as it spills by itself.
+# Where no list of moves fits, the training may, as it spills by itself, also below the bound of lists.
 step_of=(--model char_gpt --data sentences:32 --batch 16 --epochs 1)
 run 0 train "${step_of[@]}" --device sim:laptop-4g --json
 peak=$(value out done peak_bytes)
@@ -112,6 +112,16 @@ run 0 plan --allow recompute,spill --devices cpu,sim:laptop-4g --memory-limit $(
 check "what goes" grep -q '^spill .* in each step, what is used latest' out
 eval "run 0 $(sed -n 's/^next       haul //p' out) --json"
 check "it stays within the limit" at_least $((peak * 42 / 100)) "$(value out done peak_bytes)"
+within=(--devices cpu,sim:laptop-4g --memory-limit)
+run 4 plan --allow spill "${within[@]}" 900k -- --model simplecnn --data shapes:64 --batch 48
+check "the largest batch is what such a training holds" grep -q '^  The largest batch that fits is --batch 13\.$' err
+check "no proof, as the bound is that of lists" grep -q '^  By the model no list of moves needs less than' err
+for batch in 13 14; do
+    run $((batch == 14 ? 4 : 0)) train --model simplecnn --data shapes:64 --batch $batch --epochs 1 --spill on \
+        --device sim:laptop-4g --memory-limit 900k
+done
+run 0 plan --allow spill "${within[@]}" 130M -- --model resnet18 --data shapes:4 --batch auto
+check "and the fastest, where no batch has a list" grep -q '^one training step of resnet18, batch 4,' out
 
 # Bad input.
 run 2 plan "${step[@]}" --allow recompute,magic
