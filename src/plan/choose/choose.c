@@ -209,8 +209,8 @@ static void use_spilling(const haul__choose_request *r, int64_t limit, const hau
     c->used = techniques_of(r, c);
 }
 
-/* A training spills between the commands of an operation, too, so it may fit where no list of moves does, and below their
- * bound. The way that comes closest is tried. */
+/* A training spills between the commands of an operation, too, so it may fit where no list of moves does, and below
+ * their bound. The way that comes closest is tried. */
 static haul_status try_spilling(const haul__choose_request *r, int64_t limit, haul__chosen *c)
 {
     const haul__choose_way way = {c->batch / c->accumulate, c->accumulate, c->bf16, c->offload};
@@ -234,7 +234,10 @@ static haul_status try_spilling(const haul__choose_request *r, int64_t limit, ha
 static haul_status choose_any(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out)
 {
     haul_status status = choose_for(r, batch, limit, out);
-    if (!status && (status = try_spilling(r, limit, out)) != HAUL_OK)
+    if (status)
+        return status;
+    status = try_spilling(r, limit, out);
+    if (status)
         haul__chosen_free(out);
     return status;
 }
