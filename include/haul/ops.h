@@ -454,7 +454,7 @@ HAUL_API haul_tensor *haul_kron(haul_tensor *a, haul_tensor *b);
 
 /* The matrix product of the last two axes: [..., m, k] times [..., k, n] gives [..., m, n]. Leading axes broadcast. An
  * operand of one dimension is treated as in NumPy. Dtypes promote; bool is refused. The result is row-major; but if b
- * is a view [..., heads, k, n] of [..., k, heads, n], as in attention, the result is such a view of [..., m, heads, n].
+ * is a view [..., heads, k, n] of [..., k, heads, n], as in attention, the result is a view of [..., m, heads, n].
  *
  * i32 and i64 give the same dtype and wrap around. u8, i8 and i16 accumulate in i32 and give i32; PyTorch keeps their
  * dtype, in which sums overflow. */
