@@ -222,6 +222,43 @@ static void test_spectrum__no_waits_and_no_copies(void **state)
     assert_string_equal(c.by, "cusolver");
 }
 
+/* ---- followed steps ---- */
+
+typedef struct followed {
+    haul_tensor *x, *y;
+} followed;
+
+static haul_status step(void *context)
+{
+    const followed *f = context;
+    haul_tensor    *w, *v, *u, *s, *vt;
+    if (haul_eigh(haul_add(f->x, adjoint(f->x)), &w, &v) || haul_svd(haul_slice(f->x, -1, 0, 66, 1), &u, &s, &vt))
+        return haul_error_status();
+    haul_tensor *values = haul_add(haul_sum(w), haul_sum(s));
+    return haul_copy_into(f->y, haul_mul(values, haul_add(haul_sum(haul_square(v)), haul_sum(haul_abs(u)))));
+}
+
+static void test_spectrum__followed_steps(void **state)
+{
+    haul_tensor          *start = sample_tensor(gpu(), HAUL_F64, HAUL_SHAPE(70, 70), 7, NULL);
+    followed              f = {haul_mul_scalar(start, 1), haul_sum(start)};
+    haul_recording       *r = haul_recording_new(step, &f);
+    haul_recording_report report;
+    double                values[2][5];
+    (void)state;
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < 5; i++) {
+            assert_succeeded(haul_copy_into(f.x, haul_mul_scalar(start, 1 + 0.25 * i)), "another x");
+            assert_succeeded(way ? step(&f) : haul_recording_run(r), "a step");
+            values[way][i] = haul_item(f.y);
+        }
+    assert_memory_equal(values[0], values[1], sizeof values[0]);
+    assert_true(values[0][0] != values[0][1]);
+    assert_succeeded(haul_recording_report_get(r, &report), "the report");
+    assert_true(report.followed > 0);
+    haul_release(r);
+}
+
 /* ---- scratch memory ---- */
 
 static void test_spectrum__scratch_comes_from_the_allocator(void **state)
@@ -370,6 +407,7 @@ int main(void)
         T(test_spectrum__not_finite),
         T(test_spectrum__gradients_are_those_of_the_cpu),
         T(test_spectrum__no_waits_and_no_copies),
+        T(test_spectrum__followed_steps),
         T(test_spectrum__scratch_comes_from_the_allocator),
         T(test_spectrum__estimates_count_it),
         T(test_spectrum__faults_name_the_matrix),

@@ -128,7 +128,7 @@ haul_status haul__order_rows(const haul__call *c, haul__part y, haul__part x, ha
 extern const haul__implementations haul__spectrum_implementations;
 haul_status                        haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__call *c));
 
-/* True if a library of the device computes matrices [m, n] for haul_eigh or haul_svd. */
+/* True if a library of a GPU computes matrices [m, n] for haul_eigh or haul_svd there. */
 bool haul__spectrum_takes(const haul__operation *operation, haul_device *device, haul_dtype dtype, int64_t m,
                           int64_t n);
 

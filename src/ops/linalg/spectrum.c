@@ -252,8 +252,6 @@ bool haul__spectrum_takes(const haul__operation *operation, haul_device *device,
 {
     haul__spectrum s = {
         .svd = operation->results[RESULTS - 1].name != NULL, .dtype = dtype, .count = 1, .m = m, .n = n};
-    if (haul__library_takes(operation, device, &s))
-        return true;
     turn(&s);
     return haul__library_takes(operation, device, &s);
 }
