@@ -93,6 +93,21 @@ static void test_sim__clock_stands_still_without_work(void **state)
     assert_int_equal(haul__now_ns(), haul__now_ns());
 }
 
+/* The processor's library computes large spectra for it, so they are copied there. */
+static void test_sim__large_spectra_move_to_the_processor(void **state)
+{
+    haul_transfer_stats before, after;
+    haul_tensor        *x = ones(gpu, 70), *w, *v, *u, *s, *vt;
+    (void)state;
+    assert_int_equal(haul_transfer_stats_get(&before), HAUL_OK);
+    assert_int_equal(haul_eigh(x, &w, &v), HAUL_OK);
+    assert_int_equal(haul_svd(x, &u, &s, &vt), HAUL_OK);
+    assert_int_equal(haul_transfer_stats_get(&after), HAUL_OK);
+    assert_int_equal(after.d2h_count - before.d2h_count, 2);
+    assert_int_equal(after.h2d_count - before.h2d_count, 5);
+    assert_ptr_equal(haul_tensor_device(vt), gpu);
+}
+
 static void test_sim__operations_take_the_machines_time(void **state)
 {
     (void)state;
@@ -419,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sim__loaders_with_workers_take_the_same_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__a_step_takes_what_is_predicted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__a_followed_step_takes_what_is_predicted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sim__large_spectra_move_to_the_processor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__nothing_is_measured_in_virtual_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__has_the_machines_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__reports_an_index_out_of_range, setup, teardown),

@@ -54,6 +54,8 @@ const char *haul__cpu_lapack_refuses(haul_device *device, const void *problem)
         return "the kernel takes matrices of up to 64 rows or columns";
     if (s && (haul__spectrum_rank(s) > MOST_RANK || s->m > MOST_ELEMENTS / s->n))
         return "its integers have 32 bits, which are too few for matrices of this size";
+    if (s && s->turned)
+        return "it takes matrices as they are";
     return haul__lapack(&reason) ? NULL : reason;
 }
 
