@@ -1,5 +1,5 @@
 """Trainings within many limits, as haul plan --allow plans them: each stays within its limit, and has the losses of the
-training without one if it has its mini-batches; what is refused is proven not to fit. HAUL_TEST_LIMITS=20 tries 20 limits
+training without one if it has its mini-batches; what is refused is below the bound. HAUL_TEST_LIMITS=20 tries 20 limits
 of four networks on two devices, and prints a table."""
 # ctest: labels=slow,once
 import collections
