@@ -112,11 +112,6 @@ double cluster_efficiency(const cluster *c, const haul__cluster_plan *p)
     return (double)c->one_ps / ((double)p->step_ps * p->devices);
 }
 
-bool cluster_stages_wait(const cluster *c)
-{
-    return c->plans.joined && c->best->layout.stages > 1;
-}
-
 /* The part of the step that grows most. */
 static void explain(const cluster *c, const haul__cluster_plan *p, cluster_other *out)
 {

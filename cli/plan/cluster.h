@@ -55,9 +55,6 @@ int cluster_fewer(const cluster *c, const haul__cluster_plan *out[CLUSTER_FEWER]
 double cluster_speed(const cluster *c, const haul__cluster_plan *p);
 double cluster_efficiency(const cluster *c, const haul__cluster_plan *p);
 
-/* True if the stages of haul train would wait for each other and take longer than the plan. */
-bool cluster_stages_wait(const cluster *c);
-
 /* False after a complaint. */
 bool show_cluster(const cluster *c);
 bool show_cluster_json(const cluster *c);

@@ -118,11 +118,6 @@ bool show_cluster(const cluster *c)
     print_fewer(c);
     print_others(c);
     putchar('\n');
-    if (cluster_stages_wait(c))
-        print_wrapped(
-            "Modules of this network add gradients in the same memory, as residual connections do. The stages "
-            "of haul train wait for it, and take longer than this.",
-            0, 2);
     print_wrapped("This is a prediction: nothing ran. haul train has replicas (mpirun -n R haul train --shard N) or, "
                   "within one process, up to eight stages (--devices, --pipeline), not both.",
                   0, 2);

@@ -80,7 +80,6 @@ bool show_cluster_json(const cluster *c)
     json_number(object, "limit_bytes", (double)c->limit);
     json_number(object, "network_gradient_bytes", (double)c->plans.gradient_bytes);
     json_number(object, "layouts", c->plans.count);
-    json_bool(object, "stages_wait", cluster_stages_wait(c));
     fill(json_object(object, "plan"), c, c->best);
     add_fewer(object, c);
     add_others(object, c);

@@ -58,12 +58,31 @@ bool haul__gradient_is_own(const haul_tensor *g)
     return !haul__object_is_shared(g) && !haul__object_is_shared(g->storage) && haul__tensor_is_gap_free(g);
 }
 
-/* The sum of two gradients, in the memory of the first if only its entry holds it: several entries may hold the same
- * tensor, and a recorded pass may save it. */
-static haul_tensor *sum(const pass *p, haul_tensor *held, haul_tensor *gradient)
+/* True if the program gets the gradient of an entry: it stays where its tensor is. */
+static bool is_given(const pass *p, const haul__map *map, const void *key)
 {
+    return map == &p->of_leaves || (p->graph.selects && haul__map_find(&p->graph.wanted, key));
+}
+
+/* True if the plan in force has the next sum on another device. */
+static bool is_elsewhere(const haul_tensor *held)
+{
+    char path[sizeof((haul__placed *)0)->module];
+    if (!haul__is_planned())
+        return false;
+    const haul__placed *next = haul__placing_peek(haul__placing_now(), "haul_add", haul__call_path(path, sizeof path));
+    return next && next->device != held->storage->device;
+}
+
+/* The sum of an entry's gradient and another one, in the memory of the first if only the entry holds it: several
+ * entries may hold the same tensor, and a recorded pass may save it. A pipeline adds up the gradients of residual
+ * connections in the stages that need them, so there the sum has memory of its own. */
+static haul_tensor *sum(const pass *p, const haul__map *map, const haul__map_entry *e, haul_tensor *gradient)
+{
+    haul_tensor *held = e->value;
     HAUL__ASSERT(held->dtype == gradient->dtype && haul__shape_equal(&held->shape, &gradient->shape));
-    if (p->keeps || !haul__gradient_is_own(held) || !haul__tensor_same_layout(held, gradient))
+    if (p->keeps || !haul__gradient_is_own(held) || !haul__tensor_same_layout(held, gradient) ||
+        (!is_given(p, map, e->key) && is_elsewhere(held)))
         return haul_add(held, gradient);
     return haul_add_into(held, held, gradient) ? NULL : held;
 }
@@ -75,7 +94,7 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
     if (!e)
         return haul__fail_memory(p->graph.operation, sizeof *e);
     if (e->value) {
-        gradient = sum(p, e->value, gradient);
+        gradient = sum(p, map, e, gradient);
         if (haul__failed(gradient))
             return haul_error_status();
     }

@@ -22,7 +22,7 @@
 /* A training of two layers whose steps differ by its numbers. */
 typedef struct training {
     int64_t         batch, inputs, width, classes;
-    bool            bias, residual, shared, adam, gelu, counts, norm;
+    bool            bias, residual, shared, sums, adam, gelu, counts, norm;
     haul_module    *first, *second, *net; /* with an activation between them: modules 0, 1 and 2 */
     haul_optimizer *optimizer;
     haul_tensor    *x, *y, *count;
@@ -31,10 +31,12 @@ typedef struct training {
 
 static haul_tensor *forward(const training *t, haul_tensor *x)
 {
-    if (!t->shared && !t->residual)
+    if (!t->shared && !t->residual && !t->sums)
         return haul_call(t->net, x);
     haul_tensor *h = haul_call(t->first, x);
     h = t->gelu ? haul_gelu(h) : haul_relu(h);
+    if (t->sums) /* the gradient of h is a sum, in the memory of its first part */
+        return haul_call(t->second, haul_add(haul_relu(haul_call(t->first, h)), h));
     h = t->shared ? haul_call(t->first, h) : h;
     return haul_call(t->second, t->residual ? haul_add(h, x) : h);
 }
@@ -93,6 +95,7 @@ static training random_training(uint64_t seed)
     t.adam = below(2) == 0;
     t.gelu = below(2) == 0;
     t.counts = below(3) == 0;
+    t.sums = t.shared && t.residual && below(8) == 0;
     return t;
 }
 
@@ -316,6 +319,48 @@ static void test_place_step__copies_gradients_to_parameters(void **context)
     haul__free(m);
 }
 
+static int64_t resident_on(const haul__place_graph *g, const haul__placement *p, int device, int moment)
+{
+    int64_t sum = 0;
+    for (size_t t = 0; t < g->tensor_count; t++)
+        sum += haul__place_resident(g, (int)t, p->device, device, moment);
+    return sum;
+}
+
+static training residual_training(void)
+{
+    return (training){.batch = 64, .inputs = 256, .width = 256, .classes = 10, .sums = true};
+}
+
+/* The sum of gradients of a tensor with two uses has a place of its own, although it is made in place. On one device it
+ * needs no memory. */
+static void test_place_step__begins_a_tensor_with_a_sum_of_gradients(void **context)
+{
+    (void)context;
+    haul__machine    *m = machine_of("h200");
+    training          t = residual_training();
+    haul__place_graph g = graph_of(record(&t), m);
+    haul__placement   single;
+    int               sums = 0;
+    assert_int_equal(haul__place_single(&g, 1, &single), HAUL_OK);
+    for (int i = 0; i < (int)g.operation_count; i++) {
+        const haul__place_operation *o = &g.operations[i];
+        if (strcmp(o->name, "haul_add") != 0 || strcmp(o->section, "backward pass") != 0 ||
+            o->group == find(&g, "haul_sgd", o->module)->group)
+            continue;
+        sums++;
+        for (int k = 0; k < (int)g.operation_count; k++)
+            assert_true(k == i || g.operations[k].group != o->group);
+        assert_true(resident_on(&g, &single, 1, i) <= resident_on(&g, &single, 1, i - 1));
+    }
+    assert_int_equal(sums, 1);
+    check_against_all(&g);
+    haul__placement_free(&single);
+    haul__place_free(&g);
+    haul_program_free(&t.program);
+    haul__free(m);
+}
+
 /* The cost of one call that updates two parameters is divided, and none of it is lost. */
 static void test_place_step__divides_updates(void **context)
 {
@@ -436,7 +481,7 @@ static void test_place_step__survives_failing_allocations(void **context)
 {
     (void)context;
     haul__machine   *m = machine_of("h200");
-    training         t = plain_training();
+    training         t = residual_training();
     haul__place_step step = {record(&t), m, .device_count = 2, .devices = {0, 1}};
     const int64_t    blocks = haul__counted_blocks();
     for (int64_t nth = 1, failed = true; failed; nth++) {
@@ -461,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_place_step__is_near_the_best_on_three_devices),
         cmocka_unit_test(test_place_step__copies_gradients_to_parameters),
         cmocka_unit_test(test_place_step__groups_what_stays_together),
+        cmocka_unit_test(test_place_step__begins_a_tensor_with_a_sum_of_gradients),
         cmocka_unit_test(test_place_step__divides_updates),
         cmocka_unit_test(test_place_step__finds_rates_by_floating_operands),
         cmocka_unit_test(test_place_step__keeps_pins),

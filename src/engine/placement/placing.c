@@ -32,18 +32,23 @@ haul__placing *haul__placing_new(size_t count, const char *operation)
     return s;
 }
 
-const haul__placed *haul__placing_find(haul__placing *s, const char *name, const char *module)
+const haul__placed *haul__placing_peek(haul__placing *s, const char *name, const char *module)
 {
     const size_t first = atomic_load_explicit(&s->next, memory_order_relaxed);
     for (size_t i = 0; i < s->count; i++) {
-        const size_t        at = (first + i) % s->count;
-        const haul__placed *item = &s->items[at];
-        if (strcmp(item->name, name) != 0 || strcmp(item->module, module) != 0)
-            continue;
-        atomic_store_explicit(&s->next, at + 1, memory_order_relaxed);
-        return item;
+        const haul__placed *item = &s->items[(first + i) % s->count];
+        if (!strcmp(item->name, name) && !strcmp(item->module, module))
+            return item;
     }
     return NULL;
+}
+
+const haul__placed *haul__placing_find(haul__placing *s, const char *name, const char *module)
+{
+    const haul__placed *item = haul__placing_peek(s, name, module);
+    if (item)
+        atomic_store_explicit(&s->next, (size_t)(item - s->items) + 1, memory_order_relaxed);
+    return item;
 }
 
 haul_status haul__placing_begin(haul__placing *s, const char *operation)

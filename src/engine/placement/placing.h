@@ -30,6 +30,9 @@ haul__placing *haul__placing_new(size_t count, const char *operation);
  * make disturb nothing. NULL: the step has none. */
 const haul__placed *haul__placing_find(haul__placing *s, const char *name, const char *module);
 
+/* The same, but the item stays expected. */
+const haul__placed *haul__placing_peek(haul__placing *s, const char *name, const char *module);
+
 /* Puts it into force until the innermost scope ends; NULL: none. Fails if host memory is exhausted. */
 haul_status haul__placing_begin(haul__placing *s, const char *operation);
 

@@ -273,7 +273,6 @@ static haul_status search_program(search *f, const haul_program *program)
     if (!status)
         status = add_examples(f);
     f->out->units = f->units.count;
-    f->out->joined = f->units.joined;
     f->out->gradient_bytes = 0;
     for (int i = 0; i < f->units.gradient_count; i++)
         f->out->gradient_bytes += f->units.gradients[i].bytes;

@@ -61,7 +61,6 @@ typedef struct haul__cluster_plans {
     int                 count;
     int64_t             gradient_bytes; /* of the network */
     int                 units;          /* modules that can be cut from each other */
-    bool                joined; /* their backward passes write the same memory, so stages of haul train wait for it */
 } haul__cluster_plans;
 
 /* haul__cluster_free is due, also after a failure: the last one of `record` if no size could be recorded. No plan: none

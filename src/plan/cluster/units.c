@@ -140,23 +140,6 @@ static void add_tensors(haul__units *u)
     }
 }
 
-/* Operations that write the same memory are a group. */
-static haul_status find_joined(haul__units *u)
-{
-    int *first = haul__calloc(u->graph.group_count + 1, sizeof *first); /* the unit of each group, counted from 1 */
-    if (!first)
-        return haul__fail_memory(OPERATION, u->graph.group_count * sizeof *first);
-    for (size_t i = 0; i < u->graph.operation_count; i++) {
-        int *unit = &first[u->graph.operations[i].group];
-        if (u->graph.operations[i].call < 0 || u->phase[i] != HAUL__UNIT_BACKWARD)
-            continue;
-        u->joined = u->joined || (*unit && *unit != u->of[i] + 1);
-        *unit = u->of[i] + 1;
-    }
-    haul__free(first);
-    return HAUL_OK;
-}
-
 /* ---- gradients ---- */
 
 /* The store of a parameter's gradient that the value writes; -1: it does not. */
@@ -242,8 +225,7 @@ haul_status haul__units_find(const haul_program *program, const haul__machine *m
     assign(out, backward);
     add_times(out);
     add_tensors(out);
-    status = find_joined(out);
-    return status ? status : list_gradients(out, program);
+    return list_gradients(out, program);
 }
 
 void haul__units_free(haul__units *u)

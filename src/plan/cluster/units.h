@@ -37,7 +37,6 @@ typedef struct haul__units {
     uint8_t             *phase; /* and its phase */
     haul__unit_gradient *gradients;
     int                  gradient_count;
-    bool                 joined; /* backward passes of several units write the same memory, which has one place */
 } haul__units;
 
 /* Of the step of one micro-batch; haul__units_free is due, also after a failure. Fails if the step has no gradients. */

@@ -136,17 +136,30 @@ static bool can_leave_host(const haul__place_graph *g, const int64_t *cost)
     return can;
 }
 
-/* Operations of modules stay in their stages, unless their groups cannot. The others leave the host, which would wait
- * for the devices. */
-static void keep_in_stages(const haul__place_graph *g, const modules *l, const uint8_t *device,
-                           haul__place_group *groups)
+/* The first stage of each group's operations that the group can be in; 0: there is none. A gradient that modules of
+ * several stages add to is in the first one: in a backward pass a copy to a later stage would wait for an earlier one.
+ */
+static void find_first_stages(const haul__place_graph *g, const modules *l, const uint8_t *device, uint8_t *first)
 {
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
+        const uint8_t                stage = has_stage(o) ? device[find_module(l, o->module)] : 0;
+        uint8_t                     *now = &first[o->group];
+        if (stage && haul__place_allows(g, o->group, stage) && (!*now || stage < *now))
+            *now = stage;
+    }
+}
+
+/* Operations of modules stay in their stages, unless their groups cannot. The others leave the host, which would wait
+ * for the devices. */
+static void keep_in_stages(const haul__place_graph *g, const uint8_t *first, haul__place_group *groups)
+{
+    for (size_t k = 0; k < g->group_count; k++)
+        for (int d = 0; first[k] && d < g->device_count; d++)
+            groups[k].cost[d] = d == first[k] ? groups[k].cost[d] : HAUL__PLACE_NEVER;
+    for (size_t i = 0; i < g->operation_count; i++) {
+        const haul__place_operation *o = &g->operations[i];
         int64_t                     *cost = groups[o->group].cost;
-        const int                    stage = has_stage(o) ? device[find_module(l, o->module)] : 0;
-        for (int d = 0; stage && cost[stage] != HAUL__PLACE_NEVER && d < g->device_count; d++)
-            cost[d] = d == stage ? cost[d] : HAUL__PLACE_NEVER;
         if (o->call >= 0 && can_leave_host(g, cost))
             cost[0] = HAUL__PLACE_NEVER;
     }
@@ -155,16 +168,19 @@ static void keep_in_stages(const haul__place_graph *g, const modules *l, const u
 static haul_status place_stages(const haul__place_graph *g, const modules *l, haul__placement *out)
 {
     haul__place_graph kept = *g;
-    uint8_t          *device = haul__calloc(l->count + 1, 1);
+    uint8_t          *device = haul__calloc(l->count + 1, 1), *first = haul__calloc(g->group_count + 1, 1);
     kept.groups = haul__malloc((g->group_count + 1) * sizeof *kept.groups);
-    haul_status status = device && kept.groups ? find_stages(l, g->device_count, device)
-                                               : haul__fail_memory("haul plan", g->group_count * sizeof *kept.groups);
+    haul_status status = device && first && kept.groups
+                             ? find_stages(l, g->device_count, device)
+                             : haul__fail_memory("haul plan", g->group_count * sizeof *kept.groups);
     if (!status) {
         memcpy(kept.groups, g->groups, g->group_count * sizeof *kept.groups);
-        keep_in_stages(g, l, device, kept.groups);
+        find_first_stages(g, l, device, first);
+        keep_in_stages(g, first, kept.groups);
         status = haul__place_solve(&kept, out);
     }
     haul__free(device);
+    haul__free(first);
     haul__free(kept.groups);
     return status;
 }

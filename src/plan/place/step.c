@@ -259,14 +259,44 @@ static haul_status read_value(builder *b, const haul_program_value *v, int opera
     return tensor < 0 ? haul_error_status() : haul__place_add_use(b->g, tensor, operation);
 }
 
-/* The operation is in the group of the store's memory, and what it writes is a new version. */
-static haul_status write_value(builder *b, const haul_program_value *v, int operation)
+/* True if the operation adds to the gradient of a tensor with several uses, in the gradient's memory. Where a plan has
+ * the sum on another device, the pass makes a new tensor there (autograd/backward.c). Gradients of parameters stay with
+ * them. */
+static bool adds_up(const builder *b, const haul_program_operation *o, const haul_program_value *v)
+{
+    const haul_program_store *s = &b->program->stores[v->store];
+    int64_t                   bytes;
+    const bool                by_pass = !strcmp(o->section, "backward pass") && !*o->composite;
+    return by_pass && !strcmp(o->name, "haul_add") && s->kind != HAUL_STORE_OUTSIDE && !s->outlives &&
+           b->stores[v->store].role == HAUL__PLACE_ACTIVATION && part_of(s, v, &bytes).end == INT64_MAX;
+}
+
+/* The values of the store so far are a tensor that the operation reads, and their memory ends: on the same device the
+ * operation writes to it. */
+static haul_status begin_tensor(builder *b, int64_t index, int operation)
+{
+    store                   *x = &b->stores[index];
+    haul__place_tensor      *values = &b->g->tensors[x->home];
+    const haul__place_copies none = {.ps = {{0}}};
+    haul__place_tensor       memory = *values;
+    memory.until = operation - 1;
+    memory.bytes = 0;
+    values->home_bytes = 0;
+    x->home = x->maker = x->parts = -1;
+    return haul__place_add_tensor(b->g, &memory, &none) < 0 ? haul_error_status() : make_store(b, index, operation);
+}
+
+/* What the operation writes is a new version. The operation is in the group of the store's memory, unless a sum may
+ * have other memory. */
+static haul_status write_value(builder *b, const haul_program_operation *o, const haul_program_value *v, int operation)
 {
     if (v->store < 0 || !v->written)
         return HAUL_OK;
     store *x = &b->stores[v->store];
     if (x->home < 0)
         return make_store(b, v->store, operation);
+    if (x->maker != operation && adds_up(b, o, v))
+        return begin_tensor(b, v->store, operation);
     if (x->maker != operation) {
         haul__place_join(b->g, b->g->tensors[x->home].producer, operation);
         x->parts = -1;
@@ -325,7 +355,7 @@ static haul_status add_operation(builder *b, int64_t call, const haul_program_va
     for (int i = 0; !status && i < count && i < o->operand_count; i++)
         status = read_value(b, &values[i], operation);
     for (int i = 0; !status && i < count; i++)
-        status = write_value(b, &values[i], operation);
+        status = write_value(b, o, &values[i], operation);
     if (!status && is_update(o))
         join_update(b, values, count, operation);
     b->calls[call] = b->calls[call] < 0 ? operation : b->calls[call];

@@ -32,7 +32,7 @@ typedef struct haul__place_step {
  * - Memory from before the step is an operation without cost. If nothing writes it and the network does not hold it,
  *   it is data and on the host.
  * - Memory that is written in place holds a new tensor in the group of its memory, since copies of the old values are
- *   stale.
+ *   stale. A sum of gradients that the pass makes in place is in a group of its own.
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
