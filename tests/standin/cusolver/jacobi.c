@@ -74,17 +74,20 @@ static int64_t next_of(const double *values, int64_t i, int64_t n, bool rises)
 
 /* ---- eigenvalues ---- */
 
-/* a is symmetric, the columns of v become its vectors. */
+/* a is symmetric, the columns of v become its vectors. Elements far below the largest one are left. */
 static void diagonalise(double *a, double *v, int64_t n)
 {
-    bool turns = true;
+    bool   turns = true;
+    double most = 0;
+    for (int64_t i = 0; i < n * n; i++)
+        most = fmax(most, fabs(a[i]));
     for (int round = 0; round < ROUNDS && turns; round++) {
         turns = false;
         for (int64_t p = 0; p < n; p++)
             for (int64_t q = p + 1; q < n; q++) {
-                const double x = a[q * n + p], part = fabs(x) / 64;
+                const double x = a[q * n + p];
                 double       c, s;
-                if (fabs(a[p * n + p]) + part == fabs(a[p * n + p]) && fabs(a[q * n + q]) + part == fabs(a[q * n + q]))
+                if (fabs(x) <= 1e-17 * most)
                     continue;
                 angle((a[q * n + q] - a[p * n + p]) / (2 * x), &c, &s);
                 rotate(a + p * n, a + q * n, c, s, n, 1);
