@@ -163,6 +163,15 @@ static haul_status choose(allowance *a)
 
 /* ---- the result ---- */
 
+/* Of the training that spills by itself, after what lists of moves need. */
+static const char *spilling_text(haul__spills spills)
+{
+    if (spills == HAUL__SPILLS_NO_HOST)
+        return ", and what the training that spills by itself moves does not fit in host memory";
+    return spills == HAUL__SPILLS_TOO_LARGE ? ", and in a dry run the training that spills by itself does not fit"
+                                            : "; the training that spills by itself was not tried";
+}
+
 static int refuse(const allowance *a)
 {
     const haul__chosen *c = &a->chosen;
@@ -174,9 +183,8 @@ static int refuse(const allowance *a)
         complain_more("No smaller batch fits.");
     complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak + a->overhead);
     if (a->limit - a->overhead < c->least && a->allowed & HAUL__ALLOW_SPILL)
-        complain_more("By the model no list of moves needs less than %s, and in a dry run the training that spills by "
-                      "itself does not fit.",
-                      text_bytes(c->least));
+        complain_more("By the model no list of moves needs less than %s%s.", text_bytes(c->least),
+                      spilling_text(c->spills));
     else if (a->limit - a->overhead < c->least)
         complain_more("That nothing fits is proven: by the model no allowed way needs less than %s.",
                       text_bytes(c->least));

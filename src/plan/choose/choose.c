@@ -224,7 +224,9 @@ static haul_status try_spilling(const haul__choose_request *r, int64_t limit, ha
     }
     if (status)
         return status;
-    if (fit.spill.fits && (!r->host_limit || c->hosted - c->keep.moved + fit.spill.host_peak <= r->host_limit))
+    const bool has_room = !r->host_limit || c->hosted - c->keep.moved + fit.spill.host_peak <= r->host_limit;
+    c->spills = !fit.spill.fits ? HAUL__SPILLS_TOO_LARGE : has_room ? HAUL__SPILLS_IN : HAUL__SPILLS_NO_HOST;
+    if (c->spills == HAUL__SPILLS_IN)
         use_spilling(r, limit, &fit.spill, c);
     haul__fit_free(&fit);
     return HAUL_OK;

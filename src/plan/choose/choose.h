@@ -46,6 +46,14 @@ typedef struct haul__choose_other {
     int64_t ps; /* of a step */
 } haul__choose_other;
 
+/* What a dry run of the training that spills by itself found. */
+typedef enum haul__spills {
+    HAUL__SPILLS_UNTRIED,
+    HAUL__SPILLS_IN,
+    HAUL__SPILLS_TOO_LARGE,
+    HAUL__SPILLS_NO_HOST
+} haul__spills;
+
 /* A step of `batch` examples in `accumulate` mini-batches, with the plan of the last one. All zero is empty. */
 typedef struct haul__chosen {
     bool               fits;
@@ -60,6 +68,7 @@ typedef struct haul__chosen {
     int64_t            moved;              /* bytes that are spilled in a step */
     int64_t            spill_ps;           /* of a step: spilling costs at most that */
     int64_t            hosted;  /* bytes of host memory: what a mini-batch spills, and the optimizer's state */
+    haul__spills       spills;  /* if spilling is allowed and no list of moves fits */
     int64_t            largest; /* mini-batch that was found to fit if that of the request does not; 0: none */
     haul__choose_other more, less;
 } haul__chosen;

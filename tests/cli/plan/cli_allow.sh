@@ -116,6 +116,8 @@ within=(--devices cpu,sim:laptop-4g --memory-limit)
 run 4 plan --allow spill "${within[@]}" 900k -- --model simplecnn --data shapes:64 --batch 48
 check "the largest batch is what such a training holds" grep -q '^  The largest batch that fits is --batch 13\.$' err
 check "no proof, as the bound is that of lists" grep -q '^  By the model no list of moves needs less than' err
+run 4 plan --allow spill "${within[@]}" sim:laptop-4g=900k,cpu=100k -- --model simplecnn --data shapes:64 --batch 13
+check "the host refused it" grep -q 'and what the training that spills by itself moves does not fit in host memory\.$' err
 for batch in 13 14; do
     run $((batch == 14 ? 4 : 0)) train --model simplecnn --data shapes:64 --batch $batch --epochs 1 --spill on \
         --device sim:laptop-4g --memory-limit 900k
