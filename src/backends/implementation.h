@@ -62,8 +62,8 @@ typedef struct haul__conv2d {
  * eigenvalues.
  *
  * A `turned` problem is one for libraries that overwrite their matrices and take column-major ones. m is at most n; a
- * may be overwritten and is finite. For eigenvalues the vectors are written to a, as rows, and left is NULL. info
- * [count], of i32, gets 0, or what LAPACK calls info. */
+ * may be overwritten, and what counts of it is finite. For eigenvalues the vectors are written to a, as rows, and left
+ * is NULL. info [count], of i32, gets 0, or what LAPACK calls info. */
 typedef struct haul__spectrum {
     bool                svd;
     haul_dtype          dtype; /* f32 or f64 */

@@ -146,7 +146,8 @@ static haul__storage *take_scratch(const haul__call *c, const haul__library *l, 
 {
     haul_tensor *used[HAUL__MAX_LIBRARY_OUTPUTS + HAUL__MAX_LIBRARY_INPUTS];
     memcpy(used, l->outs, (size_t)l->out_count * sizeof *used);
-    memcpy(used + l->out_count, l->ins, (size_t)l->in_count * sizeof *used);
+    if (l->in_count)
+        memcpy(used + l->out_count, l->ins, (size_t)l->in_count * sizeof *used);
     HAUL__ASSERT(bytes > 0 && l->out_count <= HAUL__MAX_LIBRARY_OUTPUTS && l->in_count <= HAUL__MAX_LIBRARY_INPUTS);
     haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, l->out_count + l->in_count);
     if (!scratch)

@@ -119,6 +119,31 @@ static void test_spectrum__shapes_and_batches(void **state)
     }
 }
 
+/* With more than one leading axis, and of views that are not dense. */
+static void test_spectrum__leading_axes_and_views(void **state)
+{
+    static const int64_t axes[][4] = {{2, 3, 80, 66}, {1, 2, 66, 80}, {1, 2, 66, 66}};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const haul_dtype dtype = i < 3 ? HAUL_F64 : HAUL_F32;
+        haul_scope      *scope = haul_scope_push();
+        haul_shape       shape = {4, {0}};
+        memcpy(shape.dims, axes[i % 3], sizeof axes[0]);
+        shape.dims[0] += 1;
+        haul_tensor *whole = sample_tensor(gpu(), dtype, shape, (unsigned)i, NULL);
+        haul_tensor *a = haul_transpose(haul_slice(whole, 0, 1, shape.dims[0], 1), 0, 1), *u, *s, *vt, *w, *v;
+        assert_succeeded(haul_svd(a, &u, &s, &vt), "svd");
+        assert_near(haul_matmul(with_columns(u, s), vt), a, 400, "u s vt");
+        assert_near(haul_matmul(vt, adjoint(vt)), identity(haul_matmul(vt, adjoint(vt))), 400, "vt v");
+        if (i % 3 == 2) {
+            a = haul_add(a, adjoint(a));
+            assert_succeeded(haul_eigh(haul_transpose(a, 0, 1), &w, &v), "eigh");
+            assert_near(haul_matmul(with_columns(v, w), adjoint(v)), haul_transpose(a, 0, 1), 400, "v w v^T");
+        }
+        haul_scope_pop(scope);
+    }
+}
+
 /* Small matrices are the kernel's, so they have the bits of every device without a library. */
 static void test_spectrum__small_matrices_go_to_the_kernel(void **state)
 {
@@ -276,6 +301,30 @@ static void test_spectrum__scratch_comes_from_the_allocator(void **state)
     assert_int_equal(after.device_allocations, before.device_allocations);
 }
 
+/* No kernel of a GPU takes these matrices in a short time. */
+static void test_spectrum__refused_scratch_is_an_error(void **state)
+{
+    haul_tensor      *a = symmetric(HAUL_F64, 1, 100, 3), *w, *v;
+    haul_memory_stats m;
+    (void)state;
+    assert_valid(a);
+    assert_int_equal(haul_device_sync(gpu()), HAUL_OK);
+    assert_int_equal(haul_memory_release_cached(gpu()), HAUL_OK);
+    haul_scope *scope = haul_scope_push();
+    assert_succeeded(haul_eigh(a, &w, &v), "eigh");
+    haul_scope_pop(scope);
+    assert_int_equal(haul_memory_stats_get(gpu(), &m), HAUL_OK);
+    assert_int_equal(haul_memory_release_cached(gpu()), HAUL_OK);
+    assert_int_equal(haul_memory_set_tensor_limit(gpu(), m.reserved - 1), HAUL_OK);
+    const haul_status status = haul_eigh(a, &w, &v);
+    assert_int_equal(haul_memory_set_tensor_limit(gpu(), 0), HAUL_OK);
+    assert_int_equal(status, HAUL_OUT_OF_MEMORY);
+    if (!strstr(haul_error_message(), "the work array of the library"))
+        fail_msg("%s", haul_error_message());
+    haul_error_clear();
+    assert_succeeded(haul_eigh(a, &w, &v), "eigh");
+}
+
 static haul_status both_spectra(void *context)
 {
     haul_tensor *w, *v, *u, *s, *vt, *a = context;
@@ -335,6 +384,11 @@ static void test_spectrum__faults_name_the_matrix(void **state)
     haul_error_clear();
     assert_true(solver_fail("cusolverDnDsyevd:1:2")); /* memory: once more, after the cache was given back */
     assert_succeeded(haul_eigh(a, &w, &v), "eigh");
+    assert_near(haul_matmul(with_columns(v, w), adjoint(v)), a, 400, "v w v^T");
+    assert_true(solver_fail("cusolverDnDsyevd:2:2")); /* the first matrix was overwritten, so not once more */
+    assert_int_equal(haul_eigh(a, &w, &v), HAUL_BACKEND);
+    assert_non_null(strstr(haul_error_message(), "CUSOLVER_STATUS_ALLOC_FAILED (status 2) for matrix 1 of 3 (from 0)"));
+    haul_error_clear();
     assert_true(solver_fail(NULL));
     assert_succeeded(haul_eigh(a, &w, &v), "eigh");
     assert_int_equal(haul_device_sync(gpu()), HAUL_OK);
@@ -359,6 +413,15 @@ static bool library_serves(void)
 {
     haul_tensor *a = haul_mul_scalar(identity(haul_ones(HAUL_F64, HAUL_SHAPE(70, 70))), 3), *w, *v;
     return !haul_eigh(a, &w, &v) && haul_item(haul_sum(w)) == 210 && computed() == 1;
+}
+
+/* The first call finds it out, and the later ones go to the CPU. */
+static bool cpu_serves_later(void)
+{
+    haul_tensor *a = haul_mul_scalar(identity(haul_ones(HAUL_F64, HAUL_SHAPE(70, 70))), 3), *w, *v;
+    const bool   refused = haul_eigh(a, &w, &v) == HAUL_UNSUPPORTED && computed() == 1;
+    haul_error_clear();
+    return refused && !haul_eigh(a, &w, &v) && haul_item(haul_sum(w)) == 210 && computed() == 1;
 }
 
 static void in_child(bool (*run)(void), const char *name, const char *value)
@@ -387,9 +450,13 @@ static void test_spectrum__other_libraries(void **state)
     expected = "kernel";
     in_child(cpu_serves, "HAUL_WITHOUT", "cusolver");
     in_child(cpu_serves, "STANDIN_CUSOLVER", "10200");
-    in_child(library_serves, "STANDIN_CUSOLVER", "11705");
-    expected = "cusolver"; /* it is there, but does not start */
+    in_child(cpu_serves, "STANDIN_CUSOLVER", "11401"); /* of CUDA 11 */
+    in_child(library_serves, "STANDIN_CUSOLVER", "11402");
+    expected = "cusolver"; /* it is there, but does not start, or does not say how much memory it needs */
     in_child(cpu_serves, "STANDIN_FAIL", "cusolverDnCreate:0:4");
+    in_child(cpu_serves, "STANDIN_FAIL", "cusolverDnDsyevd_bufferSize:0:4,cusolverDnDgesvd_bufferSize:0:4");
+    in_child(cpu_serves, "STANDIN_FAIL", "cusolverDnDsyevd_bufferSize:0:1001,cusolverDnDgesvd_bufferSize:0:1001");
+    in_child(cpu_serves_later, "STANDIN_FAIL", "cusolverDnDsyevd:0:4");
     in_child(library_serves, "STANDIN_FAIL", "cusolverDnCreate:1:2"); /* no memory: once more */
 }
 
@@ -402,6 +469,7 @@ int main(void)
     };
     const struct CMUnitTest tests[] = {
         T(test_spectrum__shapes_and_batches),
+        T(test_spectrum__leading_axes_and_views),
         T(test_spectrum__small_matrices_go_to_the_kernel),
         T(test_spectrum__singular_and_empty),
         T(test_spectrum__not_finite),
@@ -409,6 +477,7 @@ int main(void)
         T(test_spectrum__no_waits_and_no_copies),
         T(test_spectrum__followed_steps),
         T(test_spectrum__scratch_comes_from_the_allocator),
+        T(test_spectrum__refused_scratch_is_an_error),
         T(test_spectrum__estimates_count_it),
         T(test_spectrum__faults_name_the_matrix),
     };

@@ -8,6 +8,7 @@
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "memory/report/origins.h"
 #include "ops/linalg/linalg.h"
 
 // clang-format off
@@ -59,6 +60,8 @@ typedef struct task {
     haul__call    *call;
     haul__spectrum problem; /* the form that was asked for last */
     haul_status (*jacobi)(haul__call *c);
+    int64_t refused; /* bytes of the work array of a GPU's library, for which there was no memory; 0: none */
+    bool    late;    /* that library took the call and could not compute it */
 } task;
 
 enum { RESULTS = 3 }; /* at most */
@@ -100,7 +103,10 @@ static const void *form(void *of, int i)
     task *t = of;
     if (i > 1 || (i == 1 && t->call->device == haul_cpu()))
         return NULL;
-    *t = task_of(t->call, t->jacobi);
+    const task before = *t;
+    *t = task_of(before.call, before.jacobi);
+    t->refused = before.refused;
+    t->late = before.late;
     if (i == 1)
         turn(&t->problem);
     return &t->problem;
@@ -181,12 +187,15 @@ static haul_status prepare(turned *d, haul_tensor *from)
     const haul__spectrum *s = &d->t->problem;
     const haul_dtype      dtype = s->dtype;
     const bool            tall = from != c->operands[0];
+    const int             last = from->shape.ndim - 1;
+    haul_shape            square = from->shape;
+    square.dims[last] = square.dims[last - 1];
     d->at[COPY] = haul__temporary(c, dtype, &from->shape);
     d->at[INFO] = haul__temporary(c, HAUL_I32, &HAUL_SHAPE(s->count));
     d->sums = haul__temporary(c, dtype, &HAUL_SHAPE(s->count, s->m));
     d->at[VALUES] = result_of(d->t, 0);
     if (s->svd) {
-        d->at[LEFT] = tall ? haul__temporary(c, dtype, &HAUL_SHAPE(s->count, s->m, s->m)) : result_of(d->t, 1);
+        d->at[LEFT] = tall ? haul__temporary(c, dtype, &square) : result_of(d->t, 1);
         d->at[RIGHT] = tall ? haul__temporary(c, dtype, &from->shape) : result_of(d->t, 2);
     }
     if (!d->at[COPY] || !d->at[INFO] || !d->sums || (s->svd && (!d->at[LEFT] || !d->at[RIGHT])) ||
@@ -245,6 +254,8 @@ static haul_status run_turned(task *t, const haul__implementation *by, int64_t *
                                                                       .out_count = s->svd ? TURNED : LEFT,
                                                                       .scratch_bytes = by->scratch(c->device, s),
                                                                       .refused = refused});
+    t->refused = *refused;
+    t->late = status == HAUL_UNSUPPORTED;
     return status ? status : finish(&d, tall);
 }
 
@@ -281,10 +292,11 @@ static const char *kernel_refuses(haul_device *device, const void *problem)
     return s && haul__spectrum_rank(s) > HAUL__JACOBI_MOST ? "it takes matrices of up to 512 rows or columns" : NULL;
 }
 
+/* One item of the GPU would have a whole matrix. Without the library the CPU would have got the call. */
 static haul_status compute_kernel(void *of)
 {
     const task *t = of;
-    return t->jacobi(t->call);
+    return t->late ? HAUL_UNSUPPORTED : t->jacobi(t->call);
 }
 
 static const haul__implementation kernels[] = {
@@ -299,10 +311,17 @@ haul_status haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__ca
 {
     task              t = task_of(c, jacobi);
     const haul_status status = haul__implement(c, &t);
-    if (status != HAUL_UNSUPPORTED || haul__spectrum_rank(&t.problem) <= HAUL__JACOBI_MOST)
+    char              size[32];
+    if (status != HAUL_UNSUPPORTED)
         return status;
+    if (t.refused)
+        return haul__fail(
+            HAUL_OUT_OF_MEMORY, c->operation->name, "a",
+            "the work array of the library, %s, does not fit in the device's memory; raise the limit, or let the "
+            "CPU compute: HAUL_WITHOUT=cusolver",
+            haul__size_text(t.refused, size, sizeof size));
     return haul__fail(HAUL_UNSUPPORTED, c->operation->name, "a",
                       "the smaller size of the matrices is %lld; no library computed them, and without one at most %d "
                       "are supported; HAUL_DEBUG=dispatch says why",
-                      (long long)haul__spectrum_rank(&t.problem), (int)HAUL__JACOBI_MOST);
+                      (long long)haul__spectrum_rank(&t.problem), t.late ? (int)HAUL__SMALL : (int)HAUL__JACOBI_MOST);
 }

@@ -4,6 +4,7 @@
  * with NaN or an infinity loses the context: what the library does then is not known. */
 #include "cusolver/cusolver.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,13 +74,14 @@ static int gesvd_elements(int m, int n)
 static cusolverStatus_t ask_syevd(int code, cusolverDnHandle_t handle, cusolverEigMode_t jobz, cublasFillMode_t uplo,
                                   int n, int lda, int *elements)
 {
-    if (code == CUSOLVER_STATUS_SUCCESS)
+    const bool overflows = code >= CODES;
+    if (code == CUSOLVER_STATUS_SUCCESS || overflows)
         code = check(handle);
     if (code == CUSOLVER_STATUS_SUCCESS &&
         (jobz != CUSOLVER_EIG_MODE_VECTOR || uplo != CUBLAS_FILL_MODE_UPPER || n < 1 || lda < n))
         code = CUSOLVER_STATUS_INVALID_VALUE;
     if (code == CUSOLVER_STATUS_SUCCESS)
-        *elements = syevd_elements(n);
+        *elements = overflows ? INT_MIN : syevd_elements(n);
     return code;
 }
 
@@ -99,12 +101,13 @@ cusolverStatus_t cusolverDnDsyevd_bufferSize(cusolverDnHandle_t handle, cusolver
 
 static cusolverStatus_t ask_gesvd(int code, cusolverDnHandle_t handle, int m, int n, int *elements)
 {
-    if (code == CUSOLVER_STATUS_SUCCESS)
+    const bool overflows = code >= CODES;
+    if (code == CUSOLVER_STATUS_SUCCESS || overflows)
         code = check(handle);
     if (code == CUSOLVER_STATUS_SUCCESS && (n < 1 || m < n))
         code = CUSOLVER_STATUS_INVALID_VALUE;
     if (code == CUSOLVER_STATUS_SUCCESS)
-        *elements = gesvd_elements(m, n);
+        *elements = overflows ? INT_MIN : gesvd_elements(m, n);
     return code;
 }
 

@@ -1,5 +1,6 @@
 /* The implementation "cusolver": eigenvalues of symmetric matrices by syevd and singular values by gesvd, one matrix of
- * a batch after the other on the stream. Nothing here waits: whether a matrix converged is read from `info` later. */
+ * a batch after the other on the stream. Haul does not wait here; whether the library does is open. Whether a matrix
+ * converged is read from `info` later. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,12 @@
 /* Sizes of matrices and of the work array are ints. */
 enum { MOST_RANK = 16384, MOST_ELEMENTS = INT32_MAX };
 
+enum { VERSION_OF_12_0 = 11402 }; /* CUDA 11 has the same name of the file, libcusolver.so.11 */
+
 /* cuSOLVER on one GPU. The device's solver_lock guards it, because a handle is for one thread at a time. */
 typedef struct haul__cuda_solver {
     cusolverDnHandle_t handle; /* NULL: it does not start on this GPU */
+    bool               unfit;  /* a call found that the library has no code for this GPU */
 } haul__cuda_solver;
 
 static haul__cusolver_functions solver;
@@ -41,8 +45,9 @@ static void load(void)
         snprintf(library.text, sizeof library.text, "it was not found");
     else if (HAUL__CUDA_FIND(opened, functions))
         snprintf(library.text, sizeof library.text, "the one that was found is too old");
-    else if (solver.GetVersion(&version) != CUSOLVER_STATUS_SUCCESS || version < 11000)
-        snprintf(library.text, sizeof library.text, "version %d.%d is too old", version / 1000, version / 100 % 10);
+    else if (solver.GetVersion(&version) != CUSOLVER_STATUS_SUCCESS || version < VERSION_OF_12_0)
+        snprintf(library.text, sizeof library.text, "version %d.%d.%d is too old", version / 1000, version / 100 % 10,
+                 version % 100);
     else
         library.usable = true;
 }
@@ -72,7 +77,7 @@ static haul_status check(const haul_device *device, const char *call, cusolverSt
 static haul_status start(haul_device *device, haul__cuda_device *d)
 {
     if (d->solver)
-        return d->solver->handle ? HAUL_OK : HAUL_UNSUPPORTED;
+        return d->solver->handle && !d->solver->unfit ? HAUL_OK : HAUL_UNSUPPORTED;
     haul__cuda_solver *made = haul__calloc(1, sizeof *made);
     if (!made)
         return haul__fail_memory(device->name, sizeof *made);
@@ -167,18 +172,32 @@ static cusolverStatus_t svd(const session *s, const haul__spectrum *p, int64_t i
 
 /* ---- the implementation ---- */
 
-/* Starts the library if that has not happened; it records no errors, because the run meets them again. */
-static bool starts(haul_device *device)
+/* The elements of the work array; -1 if the library does not say, or they are more than an int. */
+static int work_elements(const session *s, const haul__spectrum *p)
+{
+    int                    elements = 0;
+    const cusolverStatus_t code = ask_size(s, p, &elements);
+    s->d->solver->unfit = code == CUSOLVER_STATUS_ARCH_MISMATCH;
+    return code == CUSOLVER_STATUS_SUCCESS && elements >= 0 ? elements : -1;
+}
+
+/* Starts the library if that has not happened, and asks for the work array. It records no errors, because the run meets
+ * them again. */
+static const char *refuses_here(haul_device *device, const haul__spectrum *p)
 {
     haul__error_record before;
     session            s;
+    const char        *why = NULL;
     haul__error_save(&before);
     const haul_status status = enter(device, &s);
-    if (status == HAUL_OK)
-        leave(&s);
-    else
+    if (status) {
         haul__error_restore(&before);
-    return status != HAUL_UNSUPPORTED;
+        return status == HAUL_UNSUPPORTED ? "it does not start on this GPU" : NULL;
+    }
+    if (work_elements(&s, p) < 0)
+        why = "it has no work array for matrices of this size";
+    leave(&s);
+    return why;
 }
 
 const char *haul__cusolver_refuses(haul_device *device, const void *problem)
@@ -192,7 +211,7 @@ const char *haul__cusolver_refuses(haul_device *device, const void *problem)
         return library.text;
     if (p && !p->turned)
         return "it overwrites matrices, and takes no tall ones";
-    return p && !starts(device) ? "it does not start on this GPU" : NULL;
+    return p ? refuses_here(device, p) : NULL;
 }
 
 /* In bytes; 0 if the library does not say. */
@@ -207,27 +226,38 @@ size_t haul__cusolver_scratch(haul_device *device, const void *problem)
         haul__error_restore(&before);
         return 0;
     }
-    if (ask_size(&s, p, &elements) != CUSOLVER_STATUS_SUCCESS || elements < 0)
-        elements = 0;
+    elements = work_elements(&s, p);
     leave(&s);
-    return (size_t)elements * haul__dtype_size(p->dtype);
+    return (size_t)(elements > 0 ? elements : 0) * haul__dtype_size(p->dtype);
 }
 
 static haul_status compute(haul__stream *stream, const session *s, const haul__spectrum *p)
 {
     int              elements = 0;
-    cusolverStatus_t code = ask_size(s, p, &elements);
+    int64_t          i = 0;
+    cusolverStatus_t code = solver.SetStream(s->handle, haul__cuda_stream(stream));
+    if (code != CUSOLVER_STATUS_SUCCESS)
+        return check(stream->device, "cusolverDnSetStream", code);
+    code = ask_size(s, p, &elements);
     if (code != CUSOLVER_STATUS_SUCCESS)
         return check(stream->device, p->svd ? "cusolverDnGesvd_bufferSize" : "cusolverDnSyevd_bufferSize", code);
     if (elements < 0 || (size_t)elements * haul__dtype_size(p->dtype) > p->scratch_bytes)
         return HAUL_UNSUPPORTED;
     void *work = p->scratch ? (void *)(uintptr_t)haul__cuda_address(p->scratch) : NULL;
-    code = solver.SetStream(s->handle, haul__cuda_stream(stream));
-    if (code != CUSOLVER_STATUS_SUCCESS)
-        return check(stream->device, "cusolverDnSetStream", code);
-    for (int64_t i = 0; i < p->count && code == CUSOLVER_STATUS_SUCCESS; i++)
+    for (; i < p->count && code == CUSOLVER_STATUS_SUCCESS; i++)
         code = p->svd ? svd(s, p, i, work, elements) : eigh(s, p, i, work, elements);
-    return check(stream->device, p->svd ? "cusolverDnGesvd" : "cusolverDnSyevd", code);
+    const char *call = p->svd ? "cusolverDnGesvd" : "cusolverDnSyevd";
+    if (code == CUSOLVER_STATUS_ARCH_MISMATCH) {
+        s->d->solver->unfit = true;
+        return i == 1 ? HAUL_UNSUPPORTED : check(stream->device, call, code);
+    }
+    if (code == CUSOLVER_STATUS_SUCCESS || i == 1)
+        return check(stream->device, call, code);
+    /* Not HAUL_OUT_OF_MEMORY: another attempt would read the matrices before this one, which are overwritten. */
+    return haul__fail(HAUL_BACKEND, stream->device->name, NULL,
+                      "%s failed: %s (status %d) for matrix %lld of %lld (from 0); with HAUL_WITHOUT=cusolver the CPU "
+                      "computes large matrices",
+                      call, name_of(code), (int)code, (long long)i - 1, (long long)p->count);
 }
 
 haul_status haul__cusolver_run(haul__stream *stream, const void *problem)
