@@ -1,9 +1,9 @@
 /* haul_tril and haul_triu: matrices with zeros above or below a diagonal. They are linear, and their own gradients. */
+#include "ops/move/triangle.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/attributes.h"
-#include "ops/move/triangle.h"
 
 // clang-format off
 /* kernel text begins */
