@@ -189,8 +189,6 @@ bool haul__prefers_channels_last(const haul__operation *operation, haul_device *
 bool haul__takes_inner(const haul__operation *operation, haul_device *device, haul_dtype dtype)
 {
     const haul__implementation *entry;
-    if (device->properties.kind != HAUL_KIND_CPU)
-        return false; /* a described GPU, too, for which the processor computes */
     for (walk w = walk_of(operation, device); (entry = next(&w));)
         if (entry->takes_inner && !haul__implementation_left_out(entry->id) &&
             !entry->refuses(device, &(haul__gemm){.dtype = dtype}))
