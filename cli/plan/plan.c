@@ -180,16 +180,14 @@ static const option plan_rows[] = {
      OPTION_TEXT_AT(plan_options, texts.devices),
      .argument = "LIST",
      .help = "The host and up to eight other devices, of the machine or simulated, for example cpu,cuda:0,cuda:1; the "
-             "first "
-             "two of the machine unless given"},
+             "first two of the machine unless given"},
     {.group = "Machine",
      .name = "memory-limit",
      OPTION_TEXT_AT(plan_options, texts.limits),
      .argument = "LIMITS",
      .help = "Memory of the devices, for example cuda:0=2G,cpu=8G; without a device, of each one but the host; a "
              "percentage is of what the device needs alone; the memory of the machine unless given; with --ranks one "
-             "size, for "
-             "each device"},
+             "size, for each device"},
     {.group = "Machine",
      .name = "place",
      OPTION_TEXT_AT(plan_options, texts.places),

@@ -16,8 +16,9 @@ static _Thread_local char  *caught; /* NULL: complaints are printed */
 static _Thread_local size_t caught_size;
 
 /* Ranks that are threads. */
-static atomic_int         heard = NOBODY;
-static _Thread_local int  rank = NOBODY; /* of the thread; its device: */
+static atomic_int heard = NOBODY;
+/* The rank that the thread is, and its device. */
+static _Thread_local int  rank = NOBODY;
 static _Thread_local char rank_device[64];
 
 void complain_as(const char *subcommand)

@@ -4,7 +4,9 @@
 
 #include <haul/haul.h>
 
-enum { LOCAL_RANKS_MOST = 64 };
+#include "group/local/crew.h"
+
+enum { LOCAL_RANKS_MOST = HAUL__CREW_MOST };
 
 /* True if the group's ranks are threads. */
 bool local_ranks_named(const char *group);

@@ -95,7 +95,7 @@ HAUL_API haul_status haul_qr(haul_tensor *a, haul_tensor **q, haul_tensor **r);
  * it is installed: a matrix for which it does not converge is an error at the next wait, which names the matrix, and a
  * limit that refuses its work array is HAUL_OUT_OF_MEMORY. Otherwise it computes on the CPU, in one thread for each
  * matrix: an a on another device is copied there, and the results back, as events and ledgers count. LAPACK's syevd
- * serves, if there is a LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without that some hundreds of rows take
+ * serves, if there is a LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without one, some hundreds of rows take
  * seconds, and n above 512 fails with HAUL_UNSUPPORTED.
  *
  * - a: [..., n, n], symmetric

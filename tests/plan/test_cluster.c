@@ -367,8 +367,8 @@ static void test_choice(void **state)
     haul__cluster_free(&plans);
 }
 
-/* The search ends early, but finds all that fits, and what needs least: on one device one micro-batch, as several need
- * sums of gradients. */
+/* The search ends early, but finds every layout that fits, and the one that needs least memory. On one device this has
+ * one micro-batch, because several need sums of gradients. */
 static void test_limits(void **state)
 {
     (void)state;

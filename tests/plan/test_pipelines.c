@@ -330,7 +330,7 @@ static void test_pipelines__add_up_residual_gradients_in_stages(void **state)
     check_step(&t, &want);
 }
 
-/* A gradient that two stages add to is in the first one, so the last one waits for nothing in a backward pass. */
+/* A gradient to which two stages add is in the first one. So the last stage never waits in a backward pass. */
 static void test_pipelines__add_up_shared_gradients_in_the_first_stage(void **state)
 {
     (void)state;

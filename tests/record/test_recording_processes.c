@@ -19,7 +19,7 @@ typedef struct training {
     haul_tensor    *x;
 } training;
 
-/* Both trainings, the recording of one, and the step that comes next. */
+/* Two trainings, the recording of the second one, and its steps from `next` to `end`. */
 typedef struct pair {
     training        eager, recorded;
     haul_recording *recording;
