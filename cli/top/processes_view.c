@@ -42,12 +42,14 @@ static void put_device(top_canvas *c, const top_model *m, int place, int width)
     canvas_left(c, TOP_PLAIN, width - 1, process_at(m, place)->device);
 }
 
-/* Ranks count from 0. */
+/* Ranks count from 0. A process whose threads are the ranks has all of them. */
 static void put_rank(top_canvas *c, const top_model *m, int place, int width)
 {
     const haul_published *p = page_at(m, place);
     char                  text[48] = "-";
-    if (p->ranks > 1)
+    if (p->ranks > 1 && p->rank < 0)
+        snprintf(text, sizeof text, "all %lld", (long long)p->ranks);
+    else if (p->ranks > 1)
         snprintf(text, sizeof text, "%lld/%lld", (long long)p->rank, (long long)p->ranks);
     canvas_right(c, TOP_PLAIN, width - 1, text);
     canvas_put(c, TOP_PLAIN, " ");

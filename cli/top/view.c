@@ -163,8 +163,11 @@ static void put_details(const top_process *p, top_canvas *c)
              top_bytes(p->spilled));
     put_text(c, TOP_PLAIN, text);
     if (g->ranks > 1) {
-        snprintf(text, sizeof text, "rank %lld of %lld  %s/s sent", (long long)g->rank, (long long)g->ranks,
-                 top_bytes(g->sent_per_second < 0 ? NAN : g->sent_per_second));
+        const char *sent = top_bytes(g->sent_per_second < 0 ? NAN : g->sent_per_second);
+        if (g->rank < 0)
+            snprintf(text, sizeof text, "all %lld ranks  %s/s sent", (long long)g->ranks, sent);
+        else
+            snprintf(text, sizeof text, "rank %lld of %lld  %s/s sent", (long long)g->rank, (long long)g->ranks, sent);
         put_text(c, TOP_PLAIN, text);
     }
     if (p->spilled_to_file > 0) {

@@ -103,7 +103,7 @@ typedef struct haul_published {
     int64_t               copies;              /* copies since the start */
     int64_t               copied_bytes;        /* what they copied */
     int64_t               waits;               /* waits since the start */
-    int64_t               rank, ranks;         /* rank: its number among the processes of a launcher; ranks: how many */
+    int64_t               rank, ranks;         /* rank: its number; -1 if its threads are the ranks. ranks: how many */
     int64_t               sent_bytes;          /* what it sent to other ranks since the start */
     double                sent_per_second;     /* bytes that it sends to other ranks */
     int                   device_count;        /* entries of `devices` */

@@ -27,6 +27,7 @@ static int             world_forks;
 
 /* The same for haul__group_world_now, which any thread may call. */
 static atomic_int known_rank, known_size, known_forks = -1;
+static atomic_int threads, threads_forks = -1; /* ranks that are threads of this process */
 
 HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
 
@@ -231,9 +232,16 @@ static haul_group *get_world(void)
 
 haul__group_world haul__group_world_now(void)
 {
-    const int forks = atomic_load(&known_forks);
-    return forks == haul__fork_count() ? (haul__group_world){atomic_load(&known_rank), atomic_load(&known_size)}
-                                       : (haul__group_world){-1, 0};
+    const int now = haul__fork_count();
+    if (atomic_load(&known_forks) == now)
+        return (haul__group_world){atomic_load(&known_rank), atomic_load(&known_size)};
+    return (haul__group_world){-1, atomic_load(&threads_forks) == now ? atomic_load(&threads) : 0};
+}
+
+void haul__group_threads(int change)
+{
+    atomic_fetch_add(&threads, change);
+    atomic_store(&threads_forks, haul__fork_count());
 }
 
 typedef struct group_name {

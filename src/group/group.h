@@ -41,12 +41,15 @@ typedef struct haul__group_count {
 } haul__group_count;
 haul__group_count haul__group_counts(void);
 
-/* The rank of this process among those that its launcher started, and how many they are; -1 and 0 until
- * haul_group_get has found them, and in the child of a fork. */
+/* The rank of this process among those that its launcher started, and how many they are. Where threads of this process
+ * are ranks, -1 and how many. Otherwise -1 and 0: until haul_group_get has found the ranks, and in the child of a
+ * fork. */
 typedef struct haul__group_world {
     int rank, size;
 } haul__group_world;
 haul__group_world haul__group_world_now(void);
+/* A thread of this process has become a rank, 1, or is none any more, -1. */
+void haul__group_threads(int change);
 
 /* ---- works ---- */
 

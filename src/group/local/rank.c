@@ -187,6 +187,7 @@ haul_group *haul__rank_enter(haul__crew *crew, int rank)
         return NULL;
     r->group = g;
     self = r;
+    haul__group_threads(1);
     return g;
 }
 
@@ -393,6 +394,7 @@ void haul__rank_leave(void)
     self = NULL;
     haul__object_release(r->group);
     r->group = NULL;
+    haul__group_threads(-1);
     pthread_mutex_lock(&r->crew->lock);
     r->ended = true;
     haul__crew_changed(r->crew);
