@@ -28,9 +28,13 @@ static void print_step_time(const cJSON *profile)
 {
     const double warm_ups = document_number(profile, "warm_ups");
     printf("%s each\n", text_seconds(document_number(profile, warm_ups > 0 ? "steady_ms" : "step_ms") / 1e3));
-    if (warm_ups > 0)
-        printf("  without the warm-up of %.0f step%s, in which the program and the device got ready\n", warm_ups,
-               warm_ups == 1 ? "" : "s");
+    if (warm_ups > 0) {
+        char text[128];
+        snprintf(text, sizeof text, "without the warm-up of %.0f step%s, in which the program and the device got ready",
+                 warm_ups, warm_ups == 1 ? "" : "s");
+        printf("  ");
+        print_wrapped(text, 2, 2);
+    }
 }
 
 static void print_phases(const cJSON *profile)

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Styles only repeat what the text says. */
-typedef enum top_style { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_ALERT, TOP_SELECTED } top_style;
+/* Styles only repeat what the text says. TOP_LINE and TOP_MARK are the two colours of graphs: of speed and memory, and
+ * of learning. */
+typedef enum top_style { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_ALERT, TOP_SELECTED, TOP_LINE, TOP_MARK } top_style;
 
 enum { TOP_LINE_BYTES = 2048, TOP_SPANS = 48, TOP_LINES = 512 };
 

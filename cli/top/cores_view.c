@@ -1,5 +1,6 @@
 /* The cores of the CPU: a line with a column for each core, or a grid with a bar and a number for each. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/shared/cli.h"
 #include "cli/top/text.h"
@@ -36,7 +37,7 @@ static void put_line(top_canvas *c, const top_model *m, int first)
         top_history_add(&cores, m->cores[first + i]);
     canvas_line(c);
     canvas_left(c, TOP_DIM, LABEL, first ? "" : "cores");
-    canvas_put(c, TOP_PLAIN, top_spark(&cores, count, 1, c->utf8));
+    canvas_put(c, TOP_LINE, top_spark(&cores, count, 1, c->utf8));
 }
 
 /* "  3 ######.... 61 %" */
@@ -44,11 +45,12 @@ static void put_cell(top_canvas *c, const top_model *m, int core, int width)
 {
     const double share = m->cores[core];
     const int    room = width - NUMBER - 1 - PERCENT, full = whole_within(share * room + 0.5, 0, room);
-    char         number[16];
+    char         number[16], bar[3 * MOST + 1] = "";
     snprintf(number, sizeof number, "%3d ", core);
     canvas_right(c, TOP_DIM, NUMBER, number);
     for (int i = 0; i < room; i++)
-        canvas_put(c, TOP_PLAIN, c->utf8 ? (i < full ? "█" : "·") : i < full ? "#" : ".");
+        strcat(bar, c->utf8 ? (i < full ? "█" : "·") : i < full ? "#" : ".");
+    canvas_put(c, TOP_LINE, bar);
     canvas_right(c, TOP_PLAIN, PERCENT, top_percent(share));
     canvas_put(c, TOP_PLAIN, " ");
 }

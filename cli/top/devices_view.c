@@ -29,13 +29,13 @@ static void put_busy(top_canvas *c, const top_model *m, int place, int width)
 static void put_spark(top_canvas *c, const top_model *m, int place, int width)
 {
     canvas_put(c, TOP_PLAIN, " ");
-    canvas_left(c, TOP_PLAIN, width - 1, top_spark(&m->busy[place], width - 2, 1, c->utf8));
+    canvas_left(c, TOP_LINE, width - 1, top_spark(&m->busy[place], width - 2, 1, c->utf8));
 }
 
 static void put_bar(top_canvas *c, const top_model *m, int place, int width)
 {
     canvas_put(c, TOP_PLAIN, " ");
-    canvas_left(c, TOP_PLAIN, width - 1, top_bar(device_at(m, place), width - 1, c->utf8));
+    canvas_left(c, TOP_LINE, width - 1, top_bar(device_at(m, place), width - 1, c->utf8));
 }
 
 static top_style alert(bool on)

@@ -1,5 +1,6 @@
-/* The table of Haul processes. What leaves first as the terminal narrows: reserved, the device, memory, copies and
- * waits, examples; lines below the list have them for the selected process. */
+/* The table of Haul processes. What leaves first as the terminal narrows: reserved, accuracy, the device, spilled
+ * bytes, the loss, memory, copies and waits, examples; graphs have the loss of the selected process, and lines below
+ * the list have them for the selected process. */
 #include <stdio.h>
 #include <string.h>
 
@@ -138,12 +139,12 @@ static const top_column columns[] = {
     {.title = " DEVICE", .width = 10, .from = 100, .left = true, .put = put_device},
     {.title = "RANK ", .width = 7, .from = 60, .ranks = true, .put = put_rank},
     {.title = "EPOCH", .width = 7, .put = put_epoch},
-    {.title = "LOSS", .width = 9, .from = 92, .put = put_loss},
+    {.title = "LOSS", .width = 8, .from = 80, .put = put_loss},
     {.title = "ACC.", .width = 7, .from = 106, .put = put_accuracy},
     {.title = "STEP ms", .width = 8, .put = put_step},
     {.title = "EX./S", .width = 8, .from = 60, .put = put_examples},
     {.title = "ALLOC", .width = 6, .from = 80, .until = 120, .put = put_allocated},
-    {.title = "SPILL", .width = 6, .from = 80, .until = 120, .put = put_spilled},
+    {.title = "SPILL", .width = 6, .from = 92, .until = 120, .put = put_spilled},
     {.title = "COPY/S", .width = 7, .from = 80, .until = 120, .put = put_copies},
     {.title = "WAIT/S", .width = 7, .from = 80, .until = 120, .put = put_waits},
     {.title = "ALLOCATED", .width = 10, .from = 120, .put = put_allocated},
@@ -217,8 +218,8 @@ void top_put_process(top_canvas *c, const top_model *m, int place, bool selected
 /* ---- history ---- */
 
 /* The highest value is at the first of the lines, 0 at the last one, and the newest value behind it. */
-static void put_graph(top_canvas *c, int rows, const char *title, const top_history *h, const char *now,
-                      const char *high)
+static void put_graph(top_canvas *c, top_style style, int rows, const char *title, const top_history *h,
+                      const char *now, const char *high)
 {
     enum { TITLE = 10, NUMBER = 10 };
     const int room = c->width - TITLE - NUMBER, columns_used = room < TOP_HISTORY ? room : TOP_HISTORY;
@@ -228,8 +229,7 @@ static void put_graph(top_canvas *c, int rows, const char *title, const top_hist
         const char *label = row == 0 ? title : row == 1 ? high : row == rows - 1 ? "0" : "";
         canvas_line(c);
         canvas_left(c, row ? TOP_DIM : TOP_BOLD, TITLE, label);
-        canvas_left(c, TOP_PLAIN, columns_used,
-                    top_graph_row(h, columns_used, top_history_high(h), row, rows, c->utf8));
+        canvas_left(c, style, columns_used, top_graph_row(h, columns_used, top_history_high(h), row, rows, c->utf8));
         canvas_right(c, TOP_PLAIN, NUMBER, row == rows - 1 ? now : "");
     }
     if (rows > 1)
@@ -271,8 +271,8 @@ static void put_graphs(top_canvas *c, const top_process *p, int count, int rows)
     const int first = p->page.loss >= 0 ? 0 : OF_LEARNING;
     for (int i = first; i < first + count && i < GRAPHS; i++) {
         const top_history *h = &p->history[graphs[i].measure];
-        put_graph(c, rows, graphs[i].title, h, graphs[i].text(top_history_last(h)),
-                  graphs[i].text(top_history_high(h)));
+        put_graph(c, i < OF_LEARNING ? TOP_MARK : TOP_LINE, rows, graphs[i].title, h,
+                  graphs[i].text(top_history_last(h)), graphs[i].text(top_history_high(h)));
     }
 }
 

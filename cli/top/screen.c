@@ -11,30 +11,40 @@
 #include "cli/shared/cli.h"
 #include "cli/top/screen.h"
 
-enum { ESCAPE = 27, ENTER = 10, ALERT_PAIR = 1, LEAST_MILLISECONDS = 10 };
+enum { ESCAPE = 27, ENTER = 10, LEAST_MILLISECONDS = 10 };
+
+enum { ALERT_PAIR = 1, LINE_PAIR, MARK_PAIR };
 
 /* ---- drawing ---- */
 
-static attr_t attributes_of(top_style style)
+/* Nothing where there are no colours: curses sends those of a pair even before it has begun them. */
+static attr_t colour(bool colours, int pair)
+{
+    return colours ? (attr_t)COLOR_PAIR(pair) : A_NORMAL;
+}
+
+static attr_t attributes_of(top_style style, bool colours)
 {
     switch (style) {
     case TOP_BOLD: return A_BOLD;
     case TOP_DIM: return A_DIM;
-    case TOP_ALERT: return A_BOLD | (has_colors() ? (attr_t)COLOR_PAIR(ALERT_PAIR) : A_NORMAL);
+    case TOP_ALERT: return A_BOLD | colour(colours, ALERT_PAIR);
     case TOP_SELECTED: return A_BOLD;
+    case TOP_LINE: return colour(colours, LINE_PAIR);
+    case TOP_MARK: return colour(colours, MARK_PAIR);
     case TOP_PLAIN: break;
     }
     return A_NORMAL;
 }
 
-static void draw_line(int y, const top_line *line)
+static void draw_line(int y, const top_line *line, bool colours)
 {
     size_t at = 0;
     move(y, 0);
     for (int i = 0; i < line->span_count; i++) {
         const top_span *span = &line->spans[i];
         addnstr(line->text + at, (int)(span->from - at));
-        attrset(attributes_of(span->style));
+        attrset(attributes_of(span->style, colours));
         addnstr(line->text + span->from, (int)(span->to - span->from));
         attrset(A_NORMAL);
         at = span->to;
@@ -49,7 +59,7 @@ static void draw(top_model *m, top_view *v, top_canvas *c)
     top_view_draw(v, m, c);
     erase();
     for (int y = 0; y < c->count && y < LINES; y++)
-        draw_line(y, &c->lines[y]);
+        draw_line(y, &c->lines[y], v->colours);
     refresh();
 }
 
@@ -117,12 +127,15 @@ static bool take_key(top_model *m, top_view *v, int key)
 /* ---- the screen ---- */
 
 /* Colours as the terminal has them, on its own background, light or dark. */
-static void begin_colours(void)
+static bool begin_colours(void)
 {
     const char *none = getenv("NO_COLOR");
     if ((none && *none) || !has_colors() || start_color() == ERR || use_default_colors() == ERR)
-        return;
+        return false;
     init_pair(ALERT_PAIR, COLOR_RED, -1);
+    init_pair(LINE_PAIR, COLOR_CYAN, -1);
+    init_pair(MARK_PAIR, COLOR_MAGENTA, -1);
+    return true;
 }
 
 /* Where it has gone, asking for keys would return at once. */
@@ -179,7 +192,7 @@ int top_screen(top_model *m, top_view *v)
     keypad(stdscr, true);
     curs_set(0);
     set_escdelay(25);
-    begin_colours();
+    v->colours = begin_colours();
     const bool worked = run(m, v, c);
     endwin();
     delscreen(screen);

@@ -19,7 +19,7 @@ enum { TOP_LEAST_WIDTH = 36, TOP_LEAST_HEIGHT = 8, TOP_FILTER = 40 };
 
 typedef struct top_view {
     int      height; /* lines; 0: as many as it takes, and no keys */
-    bool     utf8;
+    bool     utf8, colours;
     top_sort sort;
     char     filter[TOP_FILTER]; /* only processes whose name, device or number has this text */
     bool     typing;             /* the filter */

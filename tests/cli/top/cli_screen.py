@@ -199,7 +199,7 @@ check("which is saved and goes on", resumed.returncode == 0 and b"resumed" in re
 
 # ---- other subcommands ----
 
-# A profile of two devices with long names.
+# A profile of two devices with long names, and with a warm-up.
 os.mkdir("profiled")
 profile = json.load(open(os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report/profile.json"), encoding="utf-8"))
 json.dump(profile, open("profiled/profile.json", "w", encoding="utf-8"))
@@ -208,6 +208,7 @@ for rows in ("operations", "kernels"):
     for i, row in enumerate(profile[rows]):
         row["device"] = ("sim:laptop-4g:0", "sim:jetson:0")[i % 2]
         row["stream"] = ("compute", "upload")[i // 2 % 2]
+profile.update(warm_ups=2, steady_ms=profile["step_ms"])
 os.mkdir("two")
 json.dump(profile, open("two/profile.json", "w", encoding="utf-8"))
 two_profile = one_terminal(80, [haul, "profile", "two"])[1]
