@@ -61,7 +61,7 @@ static void write_lead(html *h, const cJSON *audit, const cJSON *profile)
         html_put(h, "<p>No findings.</p>");
         return;
     }
-    html_add(h, "<p>%s. %s costs %s a step", page_plural(count, "finding"), count == 1 ? "It" : "The dearest",
+    html_add(h, "<p>%s. %s costs %s a step", page_plural(count, "finding"), count == 1 ? "It" : "The most expensive",
              say_time(page_finding_cost(dearest)));
     if (step > 0)
         html_add(h, ", %s of a step", say_share(page_finding_cost(dearest) / step));

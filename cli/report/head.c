@@ -106,7 +106,7 @@ static void write_findings(html *h, const page_run *run)
     if (!dearest)
         return;
     html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
-             count == 1 ? "it" : "the dearest", say_time(page_finding_cost(dearest)));
+             count == 1 ? "it" : "the most expensive", say_time(page_finding_cost(dearest)));
     html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_time(step) : "");
 }
 

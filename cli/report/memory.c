@@ -312,6 +312,7 @@ static double peak_of(const page_run *run)
 static void write_lead(html *h, const cJSON *list, const page_run *run)
 {
     const cJSON *end = run->memory;
+    const double limit = number_of(end, "limit");
     const cJSON *memory;
     cJSON_ArrayForEach(memory, list)
     {
@@ -330,13 +331,14 @@ static void write_lead(html *h, const cJSON *list, const page_run *run)
             html_name(h, document_text(first, "module"));
             html_put(h, ".");
         }
+        if (limit > 0 && peak > limit && !strcmp(document_text(memory, "device"), document_text(end, "device")))
+            html_add(h, " The part beyond the limit of %s was in host memory.", say_bytes(limit));
         html_put(h, "</p>");
     }
     if (end)
         html_add(h, "<p>The run allocated at most %s on %s, and reserved %s from the device%s%s.</p>",
                  say_bytes(peak_of(run)), document_text(end, "device"), say_bytes(number_of(end, "reserved")),
-                 number_of(end, "limit") > 0 ? "; its limit was " : "",
-                 number_of(end, "limit") > 0 ? say_bytes(number_of(end, "limit")) : "");
+                 limit > 0 ? "; its limit was " : "", limit > 0 ? say_bytes(limit) : "");
 }
 
 void page_memory(page *p)

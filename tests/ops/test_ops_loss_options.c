@@ -440,6 +440,11 @@ static void test_loss_options__errors(void **state)
     assert_refused(haul_cross_entropy(haul_scalar(1), y), HAUL_SHAPE, "[C], [N, C] or [N, C, ...]");
     assert_refused(haul_cross_entropy(haul_scalar(1), haul_scalar(1)), HAUL_SHAPE, "[C], [N, C] or [N, C, ...]");
     assert_refused(haul_cross_entropy(haul_unsqueeze(x, 2), y), HAUL_SHAPE, "y has shape [3]; [3,1] is expected");
+    haul_tensor *sequences = haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 5)),
+                *of_each = haul_zeros(HAUL_I64, HAUL_SHAPE(2, 4));
+    assert_refused(haul_cross_entropy(sequences, of_each), HAUL_SHAPE,
+                   "if its last axis has them, pass haul_transpose(logits, 1, -1)");
+    assert_true(haul_tensor_is_valid(haul_cross_entropy(haul_transpose(sequences, 1, -1), of_each)));
     assert_refused(haul_bce_with_logits(x, p, .pos_weight = three), HAUL_SHAPE, "pos_weight has shape [3]");
     assert_refused(haul_bce_with_logits(haul_select(x, 0, 0), four, .weight = x), HAUL_SHAPE, "weight has shape [3,4]");
     assert_refused(haul_huber_loss(x, p, .delta = -1), HAUL_INVALID_ARGUMENT, "delta is -1");

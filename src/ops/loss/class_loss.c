@@ -248,21 +248,28 @@ static haul_status check_classes(const haul__call *c, haul__class_attributes *a)
     return HAUL_OK;
 }
 
-/* y has the shape of the logits without the class axis. */
+/* y has the shape of the logits without the class axis. Layers of sequences return logits whose classes are last. */
 static haul_status check_labels(const haul__call *c, int axis)
 {
     char              have[96], want[96];
     haul_shape        rows = c->operands[X]->shape;
     const haul_shape *y = &c->operands[Y]->shape;
+    const char       *x = c->operation->operands[X].name;
     rows.ndim--;
+    const bool last = rows.ndim == 2 && haul__shape_equal(y, &rows);
     for (int d = axis; d < rows.ndim; d++)
         rows.dims[d] = rows.dims[d + 1];
     if (haul__shape_equal(y, &rows))
         return HAUL_OK;
+    haul__shape_text(y, have, sizeof have);
+    haul__shape_text(&rows, want, sizeof want);
+    if (last)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "y",
+                          "y has shape %s; %s is expected, because axis 1 of %s has the classes; if its last axis has "
+                          "them, pass haul_transpose(%s, 1, -1)",
+                          have, want, x, x);
     return haul__fail(HAUL_SHAPE, c->operation->name, "y",
-                      "y has shape %s; %s is expected, the class of each row of %s",
-                      haul__shape_text(y, have, sizeof have), haul__shape_text(&rows, want, sizeof want),
-                      c->operation->operands[X].name);
+                      "y has shape %s; %s is expected, the class of each row of %s", have, want, x);
 }
 
 static haul_status infer_loss(haul__call *c)

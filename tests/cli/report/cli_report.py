@@ -547,13 +547,15 @@ def compare_curves_of_many(run, epochs):
 def spilling():
     """What a step has in host memory is marked in the picture of its arena."""
     haul("train", "--model", "simplecnn", "--data", "shapes:128", "--batch", "64", "--epochs", "1", "--quiet", "--workers", "0",
-         "--device", "sim:laptop-4g", "--spill", "on", "--memory-limit", "4M", "--run", "spills")
+         "--device", "sim:laptop-4g", "--spill", "on", "--memory-limit", "4M", "--profile", "1", "--run", "spills")
     haul("report", "spills")
     page = read("spills/report.html")
     veils = [e for e in page.find("path") if e.get("class") == "away"]
     check("stores in host memory are pale", veils and all(", in host memory, operations" in page.inside(e, "title")[0]["text"]
                                                          for e in veils), f"{len(veils)}")
     check("the page says how much moved", any(e["text"].startswith("The run moved ") for e in page.find("p")))
+    check("and which part of a step's memory was not on the device", any(
+        e["text"].endswith("The part beyond the limit of 3.81 MiB was in host memory.") for e in page.find("p")))
 
 
 def luminance(colour):

@@ -28,8 +28,8 @@ for (const e of document.querySelectorAll('body *'))
         found.wide.push(e.tagName + ' ' + e.textContent.slice(0, 40));
 for (const e of document.querySelectorAll('body *:not(svg *)')) // what is hidden is cut, and a table scrolls on narrow screens only
     if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).display != 'inline' &&
-        !e.closest('.ends, .plot, .lanes, pre, .whole, .confusion .up') &&
-        (getComputedStyle(e).overflowX != 'visible') && (!e.matches('.scroll, nav ul') || innerWidth >= 1280 && !e.querySelector('.lanes')))
+        !e.closest('.ends, .plot, .lanes, .whole, .confusion .up' + (innerWidth > 560 ? ', pre' : '')) &&
+        (getComputedStyle(e).overflowX != 'visible') && (!e.matches('.scroll') || innerWidth >= 1280 && !e.querySelector('.lanes')))
         found.cut.push(e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 40));
 for (const chart of document.querySelectorAll('.chart')) {
     const labels = [...chart.querySelectorAll('span')].filter(e => e.textContent.trim() && !e.matches('.gap'));
