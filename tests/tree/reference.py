@@ -49,7 +49,8 @@ say(found and found[0][1] == "optim.html#haul_sgd", "the search knows haul_sgd",
 say(found and "nesterov" in found[0][4].split(), "the search knows the options of haul_sgd", str(found))
 rows = {line[0]: line for line in json.loads(pages["names.js"].split("=", 1)[1].rstrip(";\n"))}
 for word, name in (("DataLoader", "haul_loader_new"), ("state_dict", "haul_module_tensors"), ("torch.cat", "haul_cat"),
-                   ("to device", "haul_to"), ("nn.Linear", "haul_nn_linear"), ("einsum", "haul_matmul"), ("gpu", "haul_device_get")):
+                   ("to device", "haul_to"), ("nn.Linear", "haul_nn_linear"), ("einsum", "haul_matmul"), ("gpu", "haul_device_get"),
+                   ("torch.randn", "haul_normal"), ("LogSoftmax", "haul_nn_log_softmax"), ("lr_scheduler", "haul_schedule_step")):
     say(word in rows[name][5], f"the search finds {name} by {word}", str(rows[name]))
 say(not set(examples.WORDS) - set(rows), "words of PyTorch lead to names that exist", str(set(examples.WORDS) - set(rows)))
 shown = "".join(pages.values()).count('<pre class="example">')

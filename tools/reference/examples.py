@@ -39,6 +39,16 @@ WORDS = {
     "haul_clip_grad_norm": ["clip_grad_norm_", "gradient clipping"],
     "haul_autocast_begin": ["torch.autocast", "amp", "mixed precision"],
     "haul_grad_scaler_new": ["GradScaler", "amp"],
+    "haul_uniform": ["torch.rand"],
+    "haul_normal": ["torch.randn"],
+    "haul_nn_log_softmax": ["LogSoftmax"],
+    "haul_nll_loss": ["NLLLoss"],
+    "haul_call": ["model.eval", "model.train", "forward"],
+    "haul_schedule_step": ["lr_scheduler", "scheduler.step"],
+    "haul_schedule_staircase": ["lr_scheduler", "MultiStepLR"],
+    "haul_pin": ["pin_memory"],
+    "haul_memory_release_cached": ["torch.cuda.empty_cache"],
+    "haul_memory_stats_get": ["torch.cuda.memory_allocated"],
 }
 
 
