@@ -202,12 +202,14 @@ void summary_print_memory(const haul__fit_result *d, const haul_device *device)
     char    text[256];
     int64_t peak = haul__fit_step_peak(d, device), memory = haul__device_memory(device);
     if (!memory)
-        snprintf(text, sizeof text, "%s at the peak on %s (estimated)", text_bytes(peak), haul_device_name(device));
+        snprintf(text, sizeof text, "%s at the peak of a step on %s (estimated)", text_bytes(peak),
+                 haul_device_name(device));
     else if (peak <= memory)
-        snprintf(text, sizeof text, "%s%s of %s on %s at the peak (estimated)",
+        snprintf(text, sizeof text, "%s%s of %s on %s at the peak of a step (estimated)",
                  d->limit ? "" : "fits: ", text_bytes(peak), text_bytes(memory), haul_device_name(device));
     else
-        snprintf(text, sizeof text, "does not fit: %s of %s on %s at the peak (estimated); try a smaller --batch",
+        snprintf(text, sizeof text,
+                 "does not fit: %s of %s on %s at the peak of a step (estimated); try a smaller --batch",
                  text_bytes(peak), text_bytes(memory), haul_device_name(device));
     set_style(STYLE_DIM);
     printf("memory  ");
