@@ -177,7 +177,12 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
-    haul_tensor *logits = haul_call(net, batch->x), *y = batch->y;
+    haul_tensor *logits = watch->parallel ? haul_parallel_call(watch->parallel, batch->x) : haul_call(net, batch->x);
+    haul_tensor *y = batch->y;
+    if (watch->passes_on && logits == HAUL_NONE) {
+        haul_scope_pop(scope);
+        return HAUL_OK;
+    }
     network_bring(watch->metrics, &logits, &y);
     haul_tensor *mean = network_loss(spec, logits, y);
     haul_tensor *sum = haul_mul_scalar(mean, (double)batch->size);
@@ -209,8 +214,10 @@ static haul_status score_all(haul_module *net, const data_spec *spec, haul_loade
         batches++;
         if (!batch->size)
             continue;
-        totals.examples += batch->size;
-        totals.answers += network_answers(batch->y);
+        if (!watch->passes_on) {
+            totals.examples += batch->size;
+            totals.answers += network_answers(batch->y);
+        }
         status = score_batch(net, spec, batch, watch, loss, hits);
     }
     if (!status)

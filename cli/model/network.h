@@ -83,6 +83,8 @@ typedef struct network_watch {
     haul_tensor *losses;
     int          ranks;
     haul_status (*join)(network_totals *totals, void *context);
+    haul_parallel *parallel;  /* calls the network; NULL: the caller's thread does */
+    bool           passes_on; /* the results of its calls are another rank's */
 } network_watch;
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out);

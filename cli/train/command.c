@@ -167,6 +167,24 @@ static const option train_rows[] = {
      .high = 3,
      .flags = CHANGES},
     {.group = "Training",
+     .name = "stages",
+     OPTION_INTEGER_AT(train_options, stages),
+     .argument = "N",
+     .help = "Divide the network into N stages, one on each of N ranks, which compute the pieces of a mini-batch one "
+             "behind the other; 0: each rank has the whole network. Results are bit-identical to those of 0. A run may "
+             "go on with another number, and with one process",
+     .initial = "0",
+     .low = 0,
+     .high = MOST_STAGES,
+     .flags = CHANGES},
+    {.group = "Training",
+     .name = "cuts",
+     OPTION_TEXT_AT(train_options, cuts),
+     .argument = "LAYERS",
+     .help = "With --stages: the layers with which the stages after the first one begin, for example layer2,layer3.1; "
+             "chosen by the arithmetic of the layers unless given",
+     .flags = CHANGES},
+    {.group = "Training",
      .name = "pipeline",
      OPTION_INTEGER_AT(train_options, pipeline),
      .argument = "N",
@@ -421,11 +439,11 @@ static const option train_rows[] = {
     {.group = "Saving and continuing",
      .name = "resume",
      OPTION_FLAG_AT(train_options, resume),
-     .help =
-         "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
-         "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
-         "--offload, --recompute, --shard, --workers, --threads, --log-every and --save-every may differ, and so may "
-         "--data if its folder has moved. All other options must stay the same"},
+     .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
+             "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
+             "--offload, --recompute, --shard, --stages, --cuts, --workers, --threads, --log-every and --save-every "
+             "may differ, and so may "
+             "--data if its folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",
      .name = "allow-changed-data",
      OPTION_FLAG_AT(train_options, allow_changed_data),

@@ -11,7 +11,7 @@
 
 /* ---- measuring ---- */
 
-/* With several ranks, each evaluates one batch in `ranks`. */
+/* With several ranks, each evaluates one batch in `ranks`; those of stages evaluate all together. */
 static haul_loader *new_loader(const trainer *t, haul_dataset *data, int ranks)
 {
     const train_options *o = t->options;
@@ -25,7 +25,7 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
 {
     trainer_rest(t);
     haul_scope  *scope = haul_scope_push();
-    haul_loader *loader = new_loader(t, data, t->ranks.count ? t->ranks.count : 1);
+    haul_loader *loader = new_loader(t, data, t->ranks.count && !t->options->stages ? t->ranks.count : 1);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
     if (!status) {
         haul_autocast_state before = haul_autocast_begin("all", t->lower);
@@ -92,9 +92,11 @@ static haul_status save_best(trainer *t)
 
 bool trainer_keep_best(trainer *t)
 {
-    haul_status status = HAUL_OK;
-    if (t->ranks.silent)
-        return true;
+    haul_status status = ranks_gather_network(t);
+    if (status)
+        complain_error();
+    if (status || t->ranks.silent)
+        return !status;
     if (!run_check(&t->run))
         return false;
     if (t->run.path)
@@ -113,8 +115,8 @@ bool trainer_test_best(trainer *t, report_done *out)
     network_score score = {0};
     if (!t->data.validation || !t->data.test)
         return true;
-    haul_status status = HAUL_OK;
-    if (!t->ranks.silent)
+    haul_status status = ranks_gather_network(t);
+    if (!status && !t->ranks.silent)
         status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_best_weights_restore(t->best_weights);
     if (!status)
         status = ranks_share_network(t);

@@ -10,7 +10,7 @@
 
 #define MOST_BATCH 1e6
 
-enum { MOST_PIPELINE = 64 };
+enum { MOST_PIPELINE = 64, MOST_STAGES = 64 };
 
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
@@ -29,6 +29,8 @@ typedef struct train_options {
     int64_t     pipeline;   /* micro-batches of a mini-batch */
     int64_t     pieces;     /* pieces of a mini-batch, for data parallel training; 0: it is not divided */
     int64_t     shard;      /* ranks divide 1: the optimizer's state; 2: gradients, too; 3: parameters, too */
+    int64_t     stages;     /* of the network, one on each rank; 0: each rank has all of it */
+    const char *cuts;       /* where they begin; NULL: chosen */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */

@@ -128,6 +128,8 @@ typedef struct trainer {
     haul_schedule    *schedule; /* NULL: the rate is constant */
     haul_loader      *loader;
     haul_parallel    *parallel; /* with --pieces, else NULL */
+    const char       *cuts;     /* where stages begin; NULL: there are none: */
+    char              chosen_cuts[1024];
     training_ranks    ranks;
     resumed_run       resumed;
 

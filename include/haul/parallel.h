@@ -51,7 +51,8 @@ typedef struct haul_parallel haul_parallel;
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
  * the ranks, if .shard is not 0 to 3, and, naming the difference, if the options or modules of the ranks differ. Fails
- * with HAUL_UNSUPPORTED if .shard is 3 and the group of several ranks is "nccl" or "local": use the group "mpi", or
+ * with HAUL_UNSUPPORTED if .stages is neither 0, 1 nor the number of ranks, or the module cannot be cut
+ * (haul_parallel_call), and if .shard is 3 and the group of several ranks is "nccl" or "local": use the group "mpi", or
  * .shard = 2.
  */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
@@ -63,6 +64,9 @@ typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
     int               shard;  /* 0: each rank has the whole state of the optimizer; 1: a part of it; 2: of the gradients
                                * of a step, too; 3: of the parameters, too; default 0 */
+    int         stages;       /* of the network, one on each rank: as many as the group has ranks; 0 or 1: none */
+    const char *cuts; /* "layer2,layer3.1": the modules with which the stages after the first one begin; default:
+                       * so that the stage with the most bytes of parameters has as few as possible */
 } haul_parallel_options;
 #define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
 HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
@@ -82,6 +86,29 @@ HAUL_API int haul_parallel_count(const haul_parallel *parallel);
  *
  * - step: the number of the step, at least 0, and another one for each step of the training */
 HAUL_API haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step);
+
+/* Call the module with the examples of a piece, or outside of pieces, for example to evaluate. Without .stages it is
+ * haul_call(module, x).
+ *
+ * With .stages each rank has consecutive modules of the network, a stage (GPipe, Huang et al. 2019). It computes this
+ * part of every piece: it gets the activations from the rank before, and sends its own to the rank after it.
+ * haul_parallel_backward sends their gradients back. It makes the backward pass of an earlier piece while later stages
+ * compute, in the order of PipeDream's 1F1B, and with the last piece those that are left. From the first
+ * haul_parallel_begin on, a rank has the parameters, gradients and optimizer state of its stage alone; using another
+ * parameter is an error. Weights, buffers and losses are bit-identical to those of one rank with as many pieces.
+ *
+ * - All ranks call it for the same pieces, once in each that has examples. x is the input on rank 0, and ignored on the
+ *   others. All ranks pass the same weights to haul_parallel_backward.
+ * - Only the last rank gets the result. The others get HAUL_NONE, and pass HAUL_NONE to haul_parallel_backward.
+ * - The module calls its children in order, as haul_nn_sequential does, and is cut between two of them. Sequences
+ * within it are opened. Each stage needs a parameter that requires a gradient. A parameter that two stages share is
+ * refused.
+ * - .pieces is the number of micro-batches. All pieces are those of every rank: haul_parallel_first is 0.
+ * - Steps are made by haul_parallel_step. haul_clip_grad_norm and haul_grad_scaler_unscale are collectives, as with
+ *   .shard = 2, and haul_parallel_gather brings all parameters, buffers and states to rank 0.
+ * - A step that fails on one rank fails on all, with its error. The training cannot go on then.
+ * - In a dry run one rank computes the whole network. */
+HAUL_API haul_tensor *haul_parallel_call(haul_parallel *parallel, haul_tensor *x);
 
 /* Finish a piece: differentiate the sum of its losses, and add its gradients to those of the pieces before. The graph
  * is freed. A rank's last piece of a step reduces, and waits for the other ranks: afterwards the parameters have the
@@ -137,10 +164,11 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
  * If it fails on one of several ranks, the others fail with its error. */
 HAUL_API haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer);
 
-/* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint; with .shard = 3 all parameters, too.
+/* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint; with .shard = 3 or .stages all
+ * parameters, too.
  * All ranks call it. The other ranks' parts stay as they are; what rank 0 gets is in host memory, until the next step
  * frees it. The checkpoint is one file that any number of ranks continues from, with and without shards: all of them
- * load it. Without .shard it does nothing.
+ * load it. Without .shard and .stages it does nothing.
  *
  * optimizer: NULL: the parameters alone */
 HAUL_API haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer);

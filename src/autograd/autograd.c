@@ -265,11 +265,11 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived, void *co
     return status;
 }
 
-haul_status haul__backward_once(haul_tensor *y, haul__leaf_done *done, void *context)
+haul_status haul__backward_once(haul_tensor *y, haul_tensor *seed, haul__leaf_done *done, void *context)
 {
     listener l = {.done = done, .context = context};
-    return haul__gradient_pass(&(haul__pass_request){
-        .operation = backward, .y = y, .seed = HAUL_NONE, .complete = add_to_leaf, .context = &l});
+    return haul__gradient_pass(
+        &(haul__pass_request){.operation = backward, .y = y, .seed = seed, .complete = add_to_leaf, .context = &l});
 }
 
 haul_status haul_backward_with(const haul_backward_options *options)

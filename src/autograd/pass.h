@@ -34,9 +34,9 @@ haul_status haul__gradient_pass(const haul__pass_request *request);
 /* A function that is called when a pass has added to the gradient of a leaf, after the leaf's hooks. */
 typedef haul_status haul__leaf_done(haul_tensor *leaf, void *context);
 
-/* haul_backward(y, .once = true), which calls `done` for each leaf as soon as its gradient is complete: in the order of
- * the graph, and within the pass. In a followed step it is called for no leaf. */
-haul_status haul__backward_once(haul_tensor *y, haul__leaf_done *done, void *context);
+/* haul_backward(y, .seed = seed, .once = true), which calls `done` for each leaf as soon as its gradient is complete:
+ * in the order of the graph, and within the pass. In a followed step it is called for no leaf. */
+haul_status haul__backward_once(haul_tensor *y, haul_tensor *seed, haul__leaf_done *done, void *context);
 
 /* True if the holder of the only reference to a gradient may write to it: no other tensor sees its memory, and it has
  * neither gaps nor repeated elements. */

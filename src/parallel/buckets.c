@@ -229,16 +229,27 @@ haul_status haul__buckets_take(haul_tensor *leaf, void *context)
     return bucket->left ? HAUL_OK : gather(b, item->bucket);
 }
 
-haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight)
+static haul_status gather_missing(haul__buckets *b)
 {
-    const int   count = b->flat->bucket_count;
     haul_status status = HAUL_OK;
-    for (int i = 0; i < count && !status; i++)
+    for (int i = 0; i < b->flat->bucket_count && !status; i++)
         if (!b->list[i].gathered)
             status = gather(b, i);
+    return status;
+}
+
+haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight)
+{
+    const haul_status status = gather_missing(b);
     /* A recording has the same calls for all pieces. */
     const bool changes = b->piece == 0 || b->defers;
-    return status ? status : add(b, count, haul__flat_gather_rest(b->flat, loss, weight, changes));
+    return status ? status : add(b, b->flat->bucket_count, haul__flat_gather_rest(b->flat, loss, weight, changes));
+}
+
+haul_status haul__buckets_finish_with(haul__buckets *b, haul_tensor *rest)
+{
+    const haul_status status = gather_missing(b);
+    return status ? status : add(b, b->flat->bucket_count, rest);
 }
 
 /* ---- the end ---- */

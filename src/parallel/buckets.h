@@ -57,6 +57,9 @@ haul_status haul__buckets_take(haul_tensor *leaf, void *context);
 /* The piece is differentiated: gathers the buckets that are missing. */
 haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight);
 
+/* The same with a last bucket that was gathered before. */
+haul_status haul__buckets_finish_with(haul__buckets *b, haul_tensor *rest);
+
 /* The piece was computed: adds its deferred numbers to the sums. */
 haul_status haul__buckets_add_deferred(haul__buckets *b);
 

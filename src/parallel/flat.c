@@ -180,6 +180,16 @@ haul__flat_item *haul__flat_find(const haul__flat *flat, const haul_tensor *para
     return e ? e->value : NULL;
 }
 
+/* Moves those that are kept to the front. Returns how many they are. */
+static int select_tensors(haul_named_tensor *list, int count, haul__flat_keeps *keeps, const void *context)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (!keeps || keeps(list[i].name, context))
+            list[kept++] = list[i];
+    return kept;
+}
+
 haul_scope *haul__flat_scope(void)
 {
     haul_scope *scope = haul__scope_push(NULL);
@@ -192,13 +202,15 @@ haul_scope *haul__flat_scope(void)
     return scope;
 }
 
-haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation)
+haul_status haul__flat_init_some(haul__flat *flat, haul_module *module, haul__flat_keeps *keeps, const void *context,
+                                 const char *operation)
 {
     int                count = 0;
     haul_named_tensor *list = haul__module_tensor_list(module, &count);
     *flat = (haul__flat){.dtype = HAUL_F32};
     if (!list)
         return haul__fail_within(operation);
+    count = select_tensors(list, count, keeps, context);
     flat->items = haul__calloc((size_t)count + 1, sizeof *flat->items);
     haul_status status = flat->items ? fill(flat, list, count, operation)
                                      : haul__fail_memory(operation, (size_t)count * sizeof *flat->items);
@@ -208,6 +220,11 @@ haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *o
         flat->device = flat->items[0].tensor->storage->device;
     haul__free(list);
     return status;
+}
+
+haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation)
+{
+    return haul__flat_init_some(flat, module, NULL, NULL, operation);
 }
 
 static int buffers_of(const haul__flat *flat)

@@ -47,6 +47,11 @@ typedef struct haul__flat {
 haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation);
 void        haul__flat_free(haul__flat *flat);
 
+/* Those of the tensors with these names only. */
+typedef bool haul__flat_keeps(const char *name, const void *context);
+haul_status  haul__flat_init_some(haul__flat *flat, haul_module *module, haul__flat_keeps *keeps, const void *context,
+                                  const char *operation);
+
 /* Fills the buckets in this order of all parameters, which may be flat->order itself. A bucket has at least
  * haul__flat_bucket_bytes, except for the last one, and is not larger than needed for that. */
 void           haul__flat_arrange(haul__flat *flat, const int *order);

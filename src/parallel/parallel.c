@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "parallel/buckets.h"
 #include "parallel/piece.h"
+#include "parallel/pipe.h"
 #include "parallel/shard.h"
 
 #define NEW      "haul_parallel_new"
@@ -29,6 +30,7 @@
 #define LOSS     "haul_parallel_loss"
 #define STEP     "haul_parallel_step"
 #define GATHER   "haul_parallel_gather"
+#define CALL     "haul_parallel_call"
 
 enum { MOST_SHARDS = 3 };
 
@@ -53,6 +55,7 @@ struct haul_parallel {
     haul__buckets buckets;
     haul__shards  shards; /* of the optimizer's state; without owners: each rank has all of it */
     haul_tensor  *loss;   /* of the step that is ready; holds a reference */
+    haul__pipe   *pipe;   /* of stages; NULL: each rank computes the whole network */
 };
 _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 
@@ -62,6 +65,7 @@ static void destroy(void *object)
 {
     haul_parallel *p = object;
     haul__shards_free(&p->shards);
+    haul__pipe_free(p->pipe);
     haul__buckets_free(&p->buckets);
     haul__flat_free(&p->flat);
     haul__object_release(p->loss);
@@ -79,9 +83,10 @@ static haul_status check(const haul_parallel *p, const char *operation)
     return haul__check_object(p, &parallel_class, operation, "parallel");
 }
 
-static haul_status check_pieces(int pieces, const haul_group *group)
+/* stages: 0 if each rank has the whole network. */
+static haul_status check_pieces(int pieces, const haul_group *group, int stages)
 {
-    const int ranks = haul_group_size(group);
+    const int ranks = stages ? 1 : haul_group_size(group);
     if (pieces >= 1 && pieces <= HAUL_MAX_PIECES && (pieces & (pieces - 1)) == 0 && ranks <= pieces)
         return HAUL_OK;
     if (ranks > pieces && pieces >= 1)
@@ -101,6 +106,34 @@ static haul_status check_shard(int shard)
                       ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks, 2 to divide "
                       "the gradients, too, or 3 to divide the parameters, too",
                       shard);
+}
+
+/* The number of stages, or 0 if there are none. */
+static int stages_of(const haul_parallel_options *o)
+{
+    return o->stages > 1 ? o->stages : 0;
+}
+
+static haul_status check_stages(const haul_parallel_options *o, const haul_group *group)
+{
+    const int ranks = haul_group_size(group);
+    if (o->stages < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "stages", ".stages is %d; 0 or more is expected", o->stages);
+    if (o->cuts && !stages_of(o))
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "cuts", ".cuts is for several .stages");
+    if (!stages_of(o))
+        return HAUL_OK;
+    if (o->shard)
+        return haul__fail(
+            HAUL_INVALID_ARGUMENT, NEW, "shard",
+            ".shard is %d, but ranks that are stages have nothing in common that they could divide; leave "
+            "one of .shard and .stages out",
+            o->shard);
+    return ranks == o->stages ? HAUL_OK
+                              : haul__fail(HAUL_UNSUPPORTED, NEW, "stages",
+                                           ".stages is %d, but the group has %d rank%s: each stage needs a rank, and "
+                                           "replicas of stages are not supported; start %d ranks",
+                                           o->stages, ranks, ranks == 1 ? "" : "s", o->stages);
 }
 
 /* With one rank there is nothing to divide. */
@@ -124,18 +157,38 @@ static haul_status make_generator(haul_parallel *p)
 /* All ranks have the same pieces, seed, scaling and tensors. */
 static haul_status agree(const haul_parallel *p)
 {
+    const haul__flat        *all = p->pipe ? &p->pipe->all : &p->flat;
     const haul__group_call   call = {.name = NEW};
     static const char *const shards[] = {"", ", .shard 1", ", .shard 2", ", .shard 3"};
-    char                     text[200];
-    if (p->tree.ranks == 1)
+    char                     text[200], stages[40] = "";
+    if (p->tree.ranks == 1 && !p->pipe)
         return HAUL_OK;
+    if (p->pipe)
+        haul__snprintf(stages, sizeof stages, ", %d stages %08x", p->pipe->stages,
+                       (unsigned)haul__cut_hash(&p->pipe->cut));
     haul__snprintf(text, sizeof text,
                    "%d pieces, seed %" PRIu64 "%s%s, %d parameters and %d buffers of %" PRId64
                    " numbers in %s, names, shapes and dtypes %08x",
-                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", shards[p->shards.stage], p->flat.parameters,
-                   p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
-                   (unsigned)haul__flat_hash(&p->flat));
+                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->pipe ? stages : shards[p->shards.stage],
+                   all->parameters, all->floats + all->integers, all->total, haul_dtype_name(all->dtype),
+                   (unsigned)haul__flat_hash(all));
     return haul__group_agree(p->group, &call, text);
+}
+
+/* In a dry run one rank computes all stages: it gets no activations of others. */
+static haul_status make_parts(haul_parallel *p, const haul_parallel_options *o)
+{
+    const bool  apart = stages_of(o) && !p->dry;
+    haul_status status = HAUL_OK;
+    if (apart && !(p->pipe = haul__pipe_new(p->module, p->group, o->stages, o->cuts)))
+        return haul_error_status();
+    status = apart ? haul__pipe_own(p->pipe, &p->flat) : haul__flat_init(&p->flat, p->module, NEW);
+    if (!status)
+        status = haul__buckets_init(&p->buckets, &p->flat, p->group, &p->tree);
+    if (!status)
+        status = apart ? haul__shards_init_apart(&p->shards, &p->pipe->all, p->pipe->owners, p->group)
+                       : make_shards(p, o->shard);
+    return status;
 }
 
 haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
@@ -150,8 +203,9 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
         haul__fail_within(NEW);
         return NULL;
     }
-    if (haul__check_module(options->module, NEW) || haul__group_check(group, NEW) || check_pieces(pieces, group) ||
-        check_shard(options->shard) || (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
+    if (haul__check_module(options->module, NEW) || haul__group_check(group, NEW) || check_stages(options, group) ||
+        check_pieces(pieces, group, stages_of(options)) || check_shard(options->shard) ||
+        (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
         return NULL;
     haul_parallel *p = haul__object_new_zeroed(sizeof *p, &parallel_class);
     if (!p) {
@@ -166,12 +220,12 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
     p->pieces = pieces;
     p->group = group;
     haul__object_keep(group);
-    p->tree = (haul__tree){.pieces = pieces, .ranks = haul_group_size(group)};
-    p->first = haul__tree_first(&p->tree, haul_group_rank(group));
-    p->count = haul__tree_first(&p->tree, haul_group_rank(group) + 1) - p->first;
+    p->tree = (haul__tree){.pieces = pieces, .ranks = stages_of(options) ? 1 : haul_group_size(group)};
+    const int number = stages_of(options) ? 0 : haul_group_rank(group);
+    p->first = haul__tree_first(&p->tree, number);
+    p->count = haul__tree_first(&p->tree, number + 1) - p->first;
     p->dry = haul__is_dry();
-    if (!haul__flat_init(&p->flat, p->module, NEW) && !haul__buckets_init(&p->buckets, &p->flat, group, &p->tree) &&
-        !make_shards(p, options->shard) && !make_generator(p) && !agree(p))
+    if (!make_parts(p, options) && !make_generator(p) && !agree(p))
         return haul__own(p, NEW);
     haul__object_release(p);
     return NULL;
@@ -229,12 +283,14 @@ static haul_status check_turn(const haul_parallel *p, int64_t step)
 /* The first piece of a step finds what the step before has left. */
 static haul_status begin_step(haul_parallel *p, int64_t step)
 {
-    haul_status status = haul__flat_check(&p->flat, p->module, BEGIN);
-    if (!status && !p->equal && p->tree.ranks > 1)
+    haul_status status = haul__flat_check(p->pipe ? &p->pipe->all : &p->flat, p->module, BEGIN);
+    if (!status && !p->equal && (p->tree.ranks > 1 || p->pipe))
         status = haul__flat_share(p->module, p->group, BEGIN);
     p->equal = p->equal || !status;
     if (!status)
         status = haul__shards_begin(&p->shards);
+    if (!status && p->pipe)
+        status = haul__pipe_begin_step(p->pipe, step);
     if (!status)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
@@ -274,6 +330,8 @@ haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
             (haul_random_state){.seed = seed_of(parallel, step, parallel->first + parallel->done)});
     if (!status)
         status = haul_set_generator(parallel->generator);
+    if (parallel->pipe)
+        haul__pipe_begin(parallel->pipe, parallel->done);
     parallel->begun = !status;
     return status;
 }
@@ -308,7 +366,7 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
     /* A recording repeats the operations of a pass, but not the calls that the pass makes for each leaf. */
     if (!status)
         status = haul__recorder_now() ? haul_backward(scaled, .once = true)
-                                      : haul__backward_once(scaled, haul__buckets_take, &p->buckets);
+                                      : haul__backward_once(scaled, HAUL_NONE, haul__buckets_take, &p->buckets);
     haul_scope_pop(scope);
     return status;
 }
@@ -318,6 +376,8 @@ static haul_status apply_sums(haul_parallel *p, haul_tensor *const *sums)
 {
     haul_status  status = haul__flat_scatter(&p->flat, sums, p->pieces);
     haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sums[p->flat.bucket_count]);
+    if (loss && p->pipe && !haul__failed(loss))
+        loss = haul__pipe_share_loss(p->pipe, loss);
     if (!status && haul__failed(loss))
         status = haul_error_status();
     if (status)
@@ -381,11 +441,13 @@ static haul_status add_piece(haul_parallel *p)
     return status;
 }
 
-/* The step begins anew; the error is that of the failure. */
+/* The step begins anew, except with stages; the error is that of the failure. */
 static void abandon(haul_parallel *p)
 {
     haul__error_record record;
-    if (p->tree.ranks > 1)
+    if (p->pipe)
+        haul__pipe_fail(p->pipe);
+    if (p->tree.ranks > 1 || p->pipe)
         haul__group_pass_error(p->group, BACKWARD);
     haul__error_save(&record);
     haul_scope *scope = haul__flat_scope();
@@ -414,10 +476,73 @@ static haul_status check_begun(const haul_parallel *p)
                                  "no piece was begun; call haul_parallel_begin before the forward pass of each piece");
 }
 
+/* ---- stages ---- */
+
+haul_tensor *haul_parallel_call(haul_parallel *parallel, haul_tensor *x)
+{
+    if (check(parallel, CALL))
+        return haul__failed_tensor();
+    if (!parallel->pipe)
+        return haul_call(parallel->module, x);
+    if (haul__refuse_followed(CALL, "talks to other ranks"))
+        return haul__failed_tensor();
+    return haul__pipe_call(parallel->pipe, x, parallel->begun, parallel->flat.device);
+}
+
+/* The forward pass of the piece is over: its backward pass, or that of an earlier one. */
+static haul_status pass_back(haul_parallel *p, haul_tensor *loss, double weight)
+{
+    haul_status  status = haul__pipe_check(p->pipe, loss);
+    haul_scope  *scope = status ? NULL : haul__scope_push(NULL);
+    haul_tensor *scaled = loss;
+    if (!scope)
+        return haul_error_status();
+    if (p->scaler && !haul__is_none(loss))
+        scaled = haul_grad_scaler_scale(p->scaler, loss);
+    status = haul__status_of(scaled);
+    haul_scope *inner = status ? NULL : haul__flat_scope();
+    if (!status && !inner)
+        status = haul_error_status();
+    if (inner) {
+        status = haul__pipe_add(p->pipe, &p->flat, loss, scaled, weight);
+        haul_scope_pop(inner);
+    }
+    haul_scope_pop(scope);
+    return status ? status : haul__pipe_backward(p->pipe, &p->buckets, is_last(p));
+}
+
+/* The sum of a step with stages, and where it goes on. */
+static haul_status end_stage(haul_parallel *p, haul_status status)
+{
+    p->begun = false;
+    haul_scope *scope = status ? NULL : haul__flat_scope();
+    if (!status && !scope)
+        status = haul_error_status();
+    p->done += !status;
+    if (scope && p->done == p->count)
+        status = reduce(p);
+    if (scope)
+        haul_scope_pop(scope);
+    if (status)
+        abandon(p);
+    return status;
+}
+
+/* The last stage alone has a loss. */
+static haul_status run_stage(haul_parallel *p, haul_tensor *loss, double weight)
+{
+    const double      own = haul__is_none(loss) && p->pipe->called ? 0 : weight;
+    const haul_status status = check_loss(loss, own);
+    return status ? status : pass_back(p, loss, weight);
+}
+
 haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
     if (check(parallel, BACKWARD))
         return haul_error_status();
+    if (parallel->pipe)
+        return check_begun(parallel) ? haul_error_status()
+                                     : end_stage(parallel, run_stage(parallel, sum_of_losses, weight));
     if (check_loss(sum_of_losses, weight)) {
         /* The forward pass may have failed on this rank only. */
         haul__group_pass_error(parallel->group, BACKWARD);
@@ -431,7 +556,11 @@ haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_
 
 haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
-    if (check(parallel, BACKWARD) || check_loss(sum_of_losses, weight) || check_begun(parallel))
+    if (check(parallel, BACKWARD))
+        return haul_error_status();
+    if (parallel->pipe)
+        return check_begun(parallel) ? haul_error_status() : run_stage(parallel, sum_of_losses, weight);
+    if (check_loss(sum_of_losses, weight) || check_begun(parallel))
         return haul_error_status();
     return gather(parallel, sum_of_losses, weight, haul__recorder_now() || haul__is_followed());
 }
@@ -440,11 +569,13 @@ haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status)
 {
     if (check(parallel, BACKWARD) || (!status && check_begun(parallel)))
         return haul_error_status();
-    return end_piece(parallel, status);
+    return parallel->pipe ? end_stage(parallel, status) : end_piece(parallel, status);
 }
 
 const char *haul__parallel_unfollowed(const haul_parallel *parallel)
 {
+    if (parallel->pipe)
+        return "a stage talks to other ranks within a piece";
     return parallel->flat.bucket_count > 1 ? "the gradients take more than 4 MiB, so copies of them, and an exchange "
                                              "behind the backward pass, would cost more than following saves"
                                            : NULL;
@@ -479,5 +610,11 @@ haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimi
 {
     if (check(parallel, GATHER) || (optimizer && haul__check_optimizer(optimizer, GATHER)))
         return haul_error_status();
-    return parallel->shards.owners ? haul__shards_gather(&parallel->shards, optimizer) : HAUL_OK;
+    haul_status status = parallel->shards.owners ? haul__shards_gather(&parallel->shards, optimizer) : HAUL_OK;
+    if (status || !parallel->pipe || haul__is_dry())
+        return status;
+    status = haul__absent_gather(parallel->pipe->absent, GATHER);
+    if (status)
+        haul__group_pass_error(parallel->group, GATHER);
+    return status;
 }

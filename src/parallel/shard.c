@@ -162,6 +162,17 @@ haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul
     return HAUL_OK;
 }
 
+haul_status haul__shards_init_apart(haul__shards *s, haul__flat *flat, const int *owners, haul_group *group)
+{
+    const size_t count = (size_t)flat->parameters;
+    *s = (haul__shards){
+        .stage = 2, .apart = true, .flat = flat, .group = group, .owners = haul__calloc(count, sizeof *s->owners)};
+    if (!s->owners)
+        return haul__fail_memory("haul_parallel_new", count * sizeof *s->owners);
+    memcpy(s->owners, owners, count * sizeof *owners);
+    return divide_gradients(s, flat);
+}
+
 haul_status haul__shards_begin(const haul__shards *s)
 {
     return s->parts ? haul__parts_begin(s->parts) : HAUL_OK;
@@ -387,7 +398,7 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
     if (s->divided)
         s->divided->steps = false;
     haul_scope_pop(scope);
-    if (!status && !haul__is_dry())
+    if (!status && !s->apart && !haul__is_dry())
         status = share_parameters(s);
     status = open_parts(s, status);
     if (status)

@@ -12,6 +12,7 @@
 
 typedef struct haul__shards {
     int               stage; /* .shard of haul_parallel_new */
+    bool              apart; /* ranks do not get the parameters of others after a step */
     const haul__flat *flat;
     haul_group       *group;
     int              *owners;  /* of the parameters of flat: ranks; NULL: nothing is divided */
@@ -21,6 +22,8 @@ typedef struct haul__shards {
 
 /* Parameters go to the rank that has the fewest bytes, the largest ones first. `flat` and `group` must outlive it. */
 haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul_group *group);
+/* Each rank has what belongs to its own parameters, and does not get the others. Copies `owners`. */
+haul_status haul__shards_init_apart(haul__shards *s, haul__flat *flat, const int *owners, haul_group *group);
 void        haul__shards_free(haul__shards *s);
 
 /* A step begins, with the parameters of rank 0 on all ranks in the first one. */

@@ -130,6 +130,8 @@ cJSON *form_start(double elapsed, const report_start *s)
         put_count(event, "accumulate", s->accumulate);
     if (s->pieces)
         put_count(event, "pieces", s->pieces);
+    if (s->stages)
+        put_count(event, "stages", s->stages);
     put_optimizer(event, s);
     json_text(event, "precision", s->precision);
     put_count(event, "seed", s->seed);

@@ -5,6 +5,7 @@
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/train/pieces/ranks.h"
+#include "cli/train/pieces/stages.h"
 #include "cli/train/place/place.h"
 #include "group/tree.h"
 #include "parallel/piece.h"
@@ -22,6 +23,8 @@ bool pieces_suit(const train_options *o)
                   {o->pipeline > 1, "--pipeline", "leave one of them out"},
                   {o->plan != NULL, "--plan", "leave one of them out"},
                   {o->devices != NULL, "--devices", "leave one of them out"}};
+    if (!stages_suit(o))
+        return false;
     if (!o->pieces && o->shard && !o->resume) {
         complain("--shard %" PRId64
                  " divides the optimizer's state among ranks, and one process has no pieces; start several "
@@ -45,8 +48,9 @@ haul_loader *pieces_loader(const trainer *t)
 {
     const train_options *o = t->options;
     const int            pieces = o->pieces ? (int)o->pieces : 1;
-    const haul__tree     tree = {.pieces = pieces, .ranks = t->ranks.group ? t->ranks.count : 1};
-    const int rank = t->ranks.group ? haul_group_rank(t->ranks.group) : 0, first = haul__tree_first(&tree, rank);
+    const bool           divides = t->ranks.group && !o->stages;
+    const haul__tree     tree = {.pieces = pieces, .ranks = divides ? t->ranks.count : 1};
+    const int            rank = divides ? haul_group_rank(t->ranks.group) : 0, first = haul__tree_first(&tree, rank);
     return haul_loader_new(t->data.train, .batch = o->batch / pieces, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
                            .workers = (int)o->workers, .device = place_of_data(&t->places, t->device), .pieces = pieces,
                            .first_piece = first, .piece_count = haul__tree_first(&tree, rank + 1) - first);
@@ -59,9 +63,12 @@ haul_status pieces_begin(trainer *t)
     t->counts.tried_steps = 0;
     if (!t->options->pieces)
         return HAUL_OK;
-    t->parallel = haul_parallel_new(t->net, .group = t->ranks.group ? t->ranks.group : haul_group_get("none"),
-                                    .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed,
-                                    .scaler = t->scaler, .shard = (int)t->options->shard);
+    if (stages_choose(t))
+        return haul_error_status();
+    t->parallel =
+        haul_parallel_new(t->net, .group = t->ranks.group ? t->ranks.group : haul_group_get("none"),
+                          .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed, .scaler = t->scaler,
+                          .shard = (int)t->options->shard, .stages = (int)t->options->stages, .cuts = t->cuts);
     return t->parallel ? HAUL_OK : haul_error_status();
 }
 
@@ -82,17 +89,24 @@ haul_status pieces_start(const trainer *t)
 
 /* ---- a step ---- */
 
-/* The mean loss and the right answers of a piece with examples. */
+static haul_tensor *failed(void)
+{
+    return haul_tensor_fail(haul_error_status(), NULL, NULL, "%s", haul_error_message());
+}
+
+/* The mean loss and the right answers of a piece with examples. HAUL_NONE on a rank that passes it on. */
 static haul_tensor *mean_loss(trainer *t, const haul_batch *piece)
 {
     haul_tensor        *y = piece->y;
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_tensor        *logits = haul_call(t->net, piece->x);
+    haul_tensor        *logits = haul_parallel_call(t->parallel, piece->x);
+    if (logits == HAUL_NONE)
+        return haul_autocast_end(before) ? failed() : HAUL_NONE;
     network_bring(t->metrics, &logits, &y);
     haul_tensor      *loss = network_loss(&t->data.spec, logits, y);
     const haul_status status = haul_autocast_end(before);
     if (status || haul_add_into(t->epoch.hits, t->epoch.hits, network_hits(&t->data.spec, logits, y)))
-        return haul_tensor_fail(haul_error_status(), NULL, NULL, "%s", haul_error_message());
+        return failed();
     return loss;
 }
 
@@ -100,9 +114,9 @@ haul_status pieces_learn(void *context)
 {
     trainer          *t = context;
     const haul_batch *piece = t->batch;
-    haul_tensor      *sum = HAUL_NONE;
-    if (piece->size)
-        sum = haul_mul_scalar(mean_loss(t, piece), (double)piece->size);
+    haul_tensor      *sum = piece->size ? mean_loss(t, piece) : HAUL_NONE;
+    if (sum != HAUL_NONE)
+        sum = haul_mul_scalar(sum, (double)piece->size);
     return haul__parallel_differentiate(t->parallel, sum, (double)piece->size);
 }
 
@@ -115,8 +129,10 @@ static haul_status follow(haul_recording *recording, const haul_parallel *parall
 static haul_status learn_begun(trainer *t, haul_recording *recording)
 {
     const haul_batch *piece = t->batch;
-    t->epoch.answers += piece->size ? network_answers(piece->y) : 0;
-    t->epoch.examples += piece->size;
+    if (piece->size && !ranks_pass_on(t)) {
+        t->epoch.answers += network_answers(piece->y);
+        t->epoch.examples += piece->size;
+    }
     return haul__parallel_finish(t->parallel, recording ? follow(recording, t->parallel) : pieces_learn(t));
 }
 
@@ -137,7 +153,7 @@ static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step
 static haul_status update(trainer *t)
 {
     haul_status status = haul_parallel_step(t->parallel, t->optimizer);
-    if (!status && t->options->shard && t->trains && !t->ranks.state_bytes)
+    if (!status && (t->options->shard || t->options->stages) && t->trains && !t->ranks.state_bytes)
         status = ranks_measure_state(t);
     if (!status && t->scaler)
         status = haul_grad_scaler_update(t->scaler);

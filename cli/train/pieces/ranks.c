@@ -8,6 +8,7 @@
 #include "cli/shared/json.h"
 #include "cli/shared/local_ranks.h"
 #include "cli/shared/terminal.h"
+#include "cli/train/pieces/stages.h"
 #include "cli/train/pieces/threads.h"
 #include "group/group.h"
 #include "group/launcher.h"
@@ -91,7 +92,7 @@ bool ranks_suit(trainer *t)
     if (t->ranks.threads && !threads_suit_devices(o))
         return false;
     if (t->ranks.count <= 1)
-        return true;
+        return stages_suit_ranks(o, t->ranks.count, t->ranks.silent);
     if (!o->pieces && o->resume && t->ranks.silent)
         return false; /* rank 0 says why */
     if (!o->pieces && o->resume) {
@@ -101,8 +102,10 @@ bool ranks_suit(trainer *t)
     }
     if (!o->pieces)
         o->pieces = 8;
-    if (t->ranks.count <= o->pieces || t->ranks.silent)
-        return t->ranks.count <= o->pieces;
+    if (!stages_suit_ranks(o, t->ranks.count, t->ranks.silent))
+        return false;
+    if (o->stages || t->ranks.count <= o->pieces || t->ranks.silent)
+        return o->stages || t->ranks.count <= o->pieces;
     complain("there are %d ranks, but only --pieces %" PRId64
              ": each rank needs a piece; start fewer ranks, or give more "
              "pieces",
@@ -264,6 +267,17 @@ int64_t ranks_bytes(const trainer *t)
     return t->ranks.count > 1 && !haul_group_describe(t->ranks.group, &group) ? group.sent_bytes : 0;
 }
 
+bool ranks_pass_on(const trainer *t)
+{
+    return t->parallel && t->options->stages && t->ranks.count > 1 && t->trains &&
+           haul_group_rank(t->ranks.group) + 1 < t->ranks.count;
+}
+
+haul_status ranks_gather_network(const trainer *t)
+{
+    return t->options->stages && t->parallel ? haul_parallel_gather(t->parallel, NULL) : HAUL_OK;
+}
+
 haul_status ranks_share_network(const trainer *t)
 {
     if (t->ranks.count <= 1)
@@ -329,7 +343,8 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
     if (t->ranks.count <= 1)
         return network_evaluate(t->net, &t->data.spec, loader,
                                 &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
-    evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * t->ranks.count};
+    const int  each = t->options->stages ? 1 : t->ranks.count;
+    evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * each};
     e.losses = haul_zeros(HAUL_F32, HAUL_SHAPE(e.batches));
     haul_status status = haul_tensor_check(e.losses);
     if (!status)
@@ -338,7 +353,9 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
                                                    .context = &e,
                                                    .metrics = t->metrics,
                                                    .losses = e.losses,
-                                                   .ranks = t->ranks.count,
+                                                   .ranks = each,
+                                                   .parallel = t->options->stages ? t->parallel : NULL,
+                                                   .passes_on = ranks_pass_on(t),
                                                    .join = join},
                                   out);
     return status ? status : ranks_agree(t);

@@ -33,22 +33,28 @@ bool ranks_save_due(const trainer *t);
 /* The sums over all ranks. */
 haul_status ranks_sum(const trainer *t, double *numbers, int count);
 
+/* True on a rank that has no results of the network, because the last one of several --stages has them. */
+bool ranks_pass_on(const trainer *t);
+
 /* The ranks evaluate a dataset together. Its mean loss has the bits that it has on one rank. */
 haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out);
+
+/* With --stages: rank 0 gets the whole network, to keep or to load weights. */
+haul_status ranks_gather_network(const trainer *t);
 
 /* All ranks get the network of rank 0. */
 haul_status ranks_share_network(const trainer *t);
 
-/* With --shard: notes the memory of the optimizer's state on this rank, after a step. */
+/* With --shard or --stages: notes the memory of the optimizer's state on this rank, after a step. */
 haul_status ranks_measure_state(trainer *t);
 
 /* Two rows of t->ranks: the noted memory of the optimizer's state, then the peak of all memory. */
 haul_status ranks_share_memory(const trainer *t, double *bytes);
 
-/* With --shard: rank 0 gets the whole state of the optimizer and all parameters, for a checkpoint. */
+/* With --shard or --stages: rank 0 gets the whole state of the optimizer and all parameters, for a checkpoint. */
 haul_status ranks_gather_state(const trainer *t);
 
-/* False for a parameter that another rank has alone, with --shard 3. */
+/* False for a parameter that another rank has alone, with --shard 3 or --stages. */
 bool ranks_have(const haul_tensor *tensor);
 
 /* *holds becomes true on all ranks if it was true on all of them, otherwise false. */

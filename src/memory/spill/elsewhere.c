@@ -26,8 +26,8 @@ static haul_status ended_fetch(haul__elsewhere *e, int64_t number, void *to, siz
     (void)bytes;
     return haul__fail(
         HAUL_STATE, "haul_parallel_gather", NULL,
-        "the elements of this parameter are on another rank, whose data parallel training with .shard = 3 "
-        "this rank has ended; call haul_parallel_gather on all ranks before the end and use rank 0's, or make a "
+        "the elements of this parameter are on another rank, whose training with .shard = 3 or .stages this rank has "
+        "ended; call haul_parallel_gather on all ranks before the end and use rank 0's, or make a "
         "new module and load a checkpoint");
 }
 

@@ -1,0 +1,328 @@
+#include "parallel/pipe.h"
+
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/transfer.h>
+#include <inttypes.h>
+
+#include "autograd/pass.h"
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "core/scope.h"
+#include "core/tensor.h"
+#include "parallel/passage.h"
+
+#define NEW      "haul_parallel_new"
+#define CALL     "haul_parallel_call"
+#define BACKWARD "haul_parallel_backward"
+
+enum { OUTSIDE = -1 };
+
+static bool is_first(const haul__pipe *p)
+{
+    return p->rank == 0;
+}
+
+static bool is_last(const haul__pipe *p)
+{
+    return p->rank == p->stages - 1;
+}
+
+/* ---- making ---- */
+
+static haul_status find_owners(haul__pipe *p)
+{
+    const size_t count = (size_t)p->all.parameters;
+    p->owners = haul__calloc(count, sizeof *p->owners);
+    if (!p->owners)
+        return haul__fail_memory(NEW, count * sizeof *p->owners);
+    for (int i = 0; i < p->all.parameters; i++)
+        p->owners[i] = haul__cut_stage(&p->cut, p->all.items[i].name);
+    return HAUL_OK;
+}
+
+static haul_status fill(haul__pipe *p, const char *cuts)
+{
+    haul_status status = haul__cut_make(&p->cut, p->module, p->stages, cuts, NEW);
+    if (!status)
+        status = haul__flat_init(&p->all, p->module, NEW);
+    if (!status)
+        status = find_owners(p);
+    if (!status && !(p->queue = haul__calloc((size_t)p->stages, sizeof *p->queue)))
+        status = haul__fail_memory(NEW, (size_t)p->stages * sizeof *p->queue);
+    if (!status && !(p->absent = haul__absent_new(&p->all, &p->cut, p->owners, p->group)))
+        status = haul_error_status();
+    return status;
+}
+
+haul__pipe *haul__pipe_new(haul_module *module, haul_group *group, int stages, const char *cuts)
+{
+    haul__pipe *p = haul__calloc(1, sizeof *p);
+    if (!p) {
+        haul__fail_memory(NEW, sizeof *p);
+        return NULL;
+    }
+    *p = (haul__pipe){.group = group, .rank = haul_group_rank(group), .stages = stages, .module = module};
+    if (!fill(p, cuts))
+        return p;
+    haul__pipe_free(p);
+    return NULL;
+}
+
+static void drop(haul__pipe_piece *piece)
+{
+    haul__object_release(piece->x);
+    haul__object_release(piece->y);
+    haul__object_release(piece->rest);
+    *piece = (haul__pipe_piece){.x = NULL};
+}
+
+static void drop_all(haul__pipe *p)
+{
+    for (int i = 0; i < p->queued; i++)
+        drop(&p->queue[i]);
+    p->queued = 0;
+    drop(&p->now);
+}
+
+void haul__pipe_free(haul__pipe *p)
+{
+    if (!p)
+        return;
+    drop_all(p);
+    haul__absent_free(p->absent);
+    haul__flat_free(&p->all);
+    haul__cut_free(&p->cut);
+    haul__free(p->queue);
+    haul__free(p->owners);
+    haul__free(p);
+}
+
+static bool is_own(const char *name, const void *pipe)
+{
+    const haul__pipe *p = pipe;
+    return haul__cut_stage(&p->cut, name) == p->rank;
+}
+
+haul_status haul__pipe_own(const haul__pipe *p, haul__flat *own)
+{
+    const haul_status status = haul__flat_init_some(own, p->module, is_own, p, NEW);
+    own->dtype = p->all.dtype; /* sums of one process have that */
+    return status;
+}
+
+/* ---- a piece ---- */
+
+haul_status haul__pipe_begin_step(haul__pipe *p, int64_t step)
+{
+    if (p->why.status)
+        return haul__fail(HAUL_STATE, "haul_parallel_begin", "parallel",
+                          "a step of this training in stages has failed, so it cannot go on (%.300s); make a new one, "
+                          "and load a checkpoint",
+                          p->why.message);
+    p->step = step;
+    p->weight = 0;
+    return haul__absent_begin(p->absent);
+}
+
+void haul__pipe_begin(haul__pipe *p, int piece)
+{
+    drop(&p->now);
+    p->now.number = piece;
+    p->called = false;
+}
+
+/* A passage from or to the neighbour before (-1) or after (1). */
+static haul__passage passage(const haul__pipe *p, int to, bool is_gradient, int64_t step, int piece)
+{
+    return (haul__passage){
+        .group = p->group, .peer = p->rank + to, .is_gradient = is_gradient, .step = step, .piece = piece};
+}
+
+/* Calls the units of the stage, each intermediate result of which goes as soon as the next unit has used it. */
+static haul_tensor *call_units(const haul__pipe *p, haul_tensor *x)
+{
+    haul_tensor *now = x;
+    for (int u = p->cut.first[p->rank], end = p->cut.first[p->rank + 1]; u < end; u++) {
+        haul_tensor *next = haul_call_child(p->module, p->cut.units[u].path, now);
+        if (now != x)
+            haul_drop(now);
+        if (haul__failed(next))
+            return next;
+        now = next;
+    }
+    return now;
+}
+
+static void keep(haul_tensor **to, haul_tensor *t)
+{
+    haul__object_keep(t);
+    *to = t;
+}
+
+/* The result of the stage; where there is a next one, it has been sent. */
+static haul_tensor *pass_through(haul__pipe *p, haul_tensor *x, bool within, haul_device *device)
+{
+    const int64_t step = within ? p->step : OUTSIDE;
+    const int     piece = within ? p->now.number : 0;
+    if (!is_first(p)) {
+        const haul__passage from = passage(p, -1, false, step, piece);
+        x = haul__passage_receive(&from, device);
+        if (!haul__failed(x) && within && haul_dtype_is_float(x->dtype))
+            x = haul_set_requires_grad(x, true);
+    }
+    if (haul__failed(x))
+        return x;
+    haul_tensor *y = call_units(p, x);
+    if (haul__failed(y))
+        return y;
+    if (within && !is_first(p))
+        keep(&p->now.x, x);
+    if (within && !is_last(p))
+        keep(&p->now.y, y);
+    const haul__passage to = passage(p, 1, false, step, piece);
+    return is_last(p) || !haul__passage_send(&to, y) ? y : haul__failed_tensor();
+}
+
+haul_tensor *haul__pipe_call(haul__pipe *p, haul_tensor *x, bool within, haul_device *device)
+{
+    if (within && p->called) {
+        haul__fail(HAUL_STATE, CALL, "parallel", "the network was called twice in piece %d; call it once in each piece",
+                   p->now.number);
+        haul__pipe_fail(p);
+        return haul__failed_tensor();
+    }
+    if (within)
+        p->called = true;
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul__failed_tensor();
+    haul_tensor *y = pass_through(p, x, within, device);
+    if (haul__failed(y) && within)
+        haul__pipe_fail(p);
+    else if (haul__failed(y) && !is_last(p)) {
+        const haul__passage to = passage(p, 1, false, OUTSIDE, 0);
+        haul__passage_fail(&to);
+    }
+    if (haul__failed(y) || is_last(p))
+        return haul_scope_return(scope, y);
+    haul_scope_pop(scope);
+    return HAUL_NONE;
+}
+
+haul_status haul__pipe_check(const haul__pipe *p, haul_tensor *loss)
+{
+    if (p->why.status) {
+        haul__error_restore(&p->why);
+        return p->why.status;
+    }
+    const bool expected = p->called && is_last(p);
+    if (haul__is_none(loss) != expected)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, BACKWARD, "sum_of_losses",
+                      expected ? "the loss of piece %d is HAUL_NONE on rank %d, which has the last stage"
+                               : "there is a loss for piece %d on rank %d, where haul_parallel_call has given none",
+                      p->now.number, p->rank);
+}
+
+haul_status haul__pipe_add(haul__pipe *p, haul__flat *own, haul_tensor *loss, haul_tensor *scaled, double weight)
+{
+    haul_tensor *rest = haul__flat_gather_rest(own, loss, weight, p->now.number == 0);
+    if (!rest)
+        return haul_error_status();
+    keep(&p->now.rest, rest);
+    if (is_last(p) && !haul__is_none(scaled))
+        keep(&p->now.y, scaled);
+    p->weight += weight;
+    p->queue[p->queued++] = p->now;
+    p->now = (haul__pipe_piece){.x = NULL};
+    return haul__flat_restore_buffers(own);
+}
+
+/* ---- backward passes ---- */
+
+/* The gradient of what came from the stage before goes back there. */
+static haul_status return_gradient(const haul__pipe *p, const haul__pipe_piece *piece)
+{
+    const haul__passage to = passage(p, -1, true, p->step, piece->number);
+    haul_tensor        *gradient = haul_tensor_grad(piece->x);
+    return haul__passage_send(&to, haul__is_none(gradient) ? haul_zeros_like(piece->x) : gradient);
+}
+
+static haul_status differentiate(const haul__pipe *p, const haul__pipe_piece *piece, haul__buckets *b)
+{
+    haul_tensor *seed = HAUL_NONE;
+    if (!piece->y)
+        return HAUL_OK;
+    if (!is_last(p)) {
+        const haul__passage from = passage(p, 1, true, p->step, piece->number);
+        seed = haul__passage_receive(&from, piece->y->storage->device);
+        if (haul__failed(seed))
+            return haul_error_status();
+    }
+    const haul_status status = haul__backward_once(piece->y, seed, haul__buckets_take, b);
+    return status || is_first(p) ? status : return_gradient(p, piece);
+}
+
+static haul_status make_backward(const haul__pipe *p, haul__pipe_piece *piece, haul__buckets *b)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    haul__buckets_begin(b, p->step, piece->number, false, false);
+    haul_status status = differentiate(p, piece, b);
+    haul_scope_pop(scope);
+    scope = status ? NULL : haul__flat_scope();
+    if (!scope)
+        return haul_error_status();
+    status = haul__buckets_finish_with(b, piece->rest);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul__pipe_backward(haul__pipe *p, haul__buckets *b, bool last)
+{
+    const int   ahead = last ? 0 : p->stages - 1 - p->rank;
+    haul_status status = HAUL_OK;
+    while (p->queued > ahead && !status) {
+        haul__pipe_piece piece = p->queue[0];
+        p->queued--;
+        for (int i = 0; i < p->queued; i++)
+            p->queue[i] = p->queue[i + 1];
+        status = make_backward(p, &piece, b);
+        drop(&piece);
+    }
+    return status;
+}
+
+haul_tensor *haul__pipe_share_loss(haul__pipe *p, haul_tensor *loss)
+{
+    char                   what[120];
+    double                 value = 0; /* room for f32, too */
+    const haul__group_call call = {.name = BACKWARD, .what = what};
+    const size_t           bytes = haul_tensor_bytes(loss);
+    haul__snprintf(what, sizeof what, "the loss of step %" PRId64 " with weight %.17g", p->step, p->weight);
+    haul_status status = is_last(p) ? haul_read(loss, &value, bytes) : HAUL_OK;
+    if (!status)
+        status = haul__work_wait(haul__group_broadcast_begin(p->group, &call, &value, (int64_t)bytes, p->stages - 1));
+    if (status)
+        return haul__failed_tensor();
+    return is_last(p) ? loss : haul_from_host(loss->dtype, HAUL_SCALAR_SHAPE, &value);
+}
+
+void haul__pipe_fail(haul__pipe *p)
+{
+    if (p->why.status)
+        return;
+    haul__error_save(&p->why);
+    if (!p->why.status)
+        return;
+    const haul__passage before = passage(p, -1, true, p->step, p->now.number);
+    const haul__passage after = passage(p, 1, false, p->step, p->now.number);
+    if (!is_first(p))
+        haul__passage_fail(&before);
+    if (!is_last(p))
+        haul__passage_fail(&after);
+    drop_all(p);
+    haul__error_restore(&p->why);
+}
