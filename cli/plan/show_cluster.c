@@ -118,8 +118,8 @@ bool show_cluster(const cluster *c)
     print_fewer(c);
     print_others(c);
     putchar('\n');
-    print_wrapped("This is a prediction: nothing ran. haul train has replicas (mpirun -n R haul train --shard N) or, "
-                  "within one process, up to eight stages (--devices, --pipeline), not both.",
+    print_wrapped("This is a prediction: nothing ran. haul train has replicas (mpirun -n R haul train --shard N) or "
+                  "stages (mpirun -n S haul train --stages S), not both.",
                   0, 2);
     return output_works();
 }

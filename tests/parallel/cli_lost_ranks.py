@@ -75,12 +75,13 @@ def has_begun(run):
 def disturb(number, kind):
     """Returns False if the training was over before."""
     run, launcher = f"run{number}", draw.choice(launchers)
-    ranks, shard = draw.choice((2, 3, 4)), draw.choice((0, 1, 2, 3))
+    ranks, division = draw.choice((2, 3, 4)), draw.choice(("--shard 0", "--shard 1", "--shard 2", "--shard 3", "--stages"))
+    division = f"--stages {ranks}" if division == "--stages" else division
     moment, resumed = draw.uniform(0, duration), draw.choice((1, 2, 3, 4))
     lost = draw.randrange(ranks)
-    what = (f"{kind.name} of rank {lost} of {ranks} ({os.path.basename(launcher[0])}, shard {shard}) after {moment:.2f} s, "
+    what = (f"{kind.name} of rank {lost} of {ranks} ({os.path.basename(launcher[0])}, {division}) after {moment:.2f} s, "
             f"resumed on {resumed}")
-    job = train(launcher, ranks, *OPTIONS, "--shard", str(shard), "--run", run, HAUL_GROUP_LIMIT=str(LIMIT))
+    job = train(launcher, ranks, *OPTIONS, *division.split(), "--run", run, HAUL_GROUP_LIMIT=str(LIMIT))
     assert wait_until(lambda: has_begun(run) or job.poll() is not None), what
     time.sleep(moment)
     pids = {rank: pid for pid, rank in members(run).items()}
@@ -110,7 +111,7 @@ def disturb(number, kind):
     elif '"done"' in open(run + "/log.jsonl").read():
         names += ["all ranks have ended their programs, but the library does not finish: one has stopped"]
     assert any(name in text for name in names), f"{what}: the message does not name it:\n{text}"
-    arguments = ["--resume"] if os.path.exists(run + "/checkpoint") else OPTIONS
+    arguments = ["--resume", "--stages", "0"] if os.path.exists(run + "/checkpoint") else OPTIONS
     assert train(launcher, resumed, "--run", run, *arguments).wait() == 0, what + ": " + open("out").read()
     assert filecmp.cmp(run + "/weights.safetensors", "whole/weights.safetensors", False), f"{what}: other weights"
     print(f"ok    {what}: gone after {seconds:.2f} s", flush=True)

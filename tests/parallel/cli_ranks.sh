@@ -70,6 +70,22 @@ check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state 
 run 2 train --data blobs:100 --pieces 8 --shard 4
 check "four stages" grep -q -- "--shard" err
 
+# Stages: the same checkpoint, and a rank has the memory of its part of the network.
+ranks 0 4 "$first" train "${norms[@]}" --stages 4 --run stages
+same norms stages
+check "a part of the network" "$HAUL_PYTHON" - <<'END'
+import json
+def peaks(run):
+    return [json.loads(l) for l in open(run + "/log.jsonl") if '"done"' in l][-1]["rank_peak_bytes"]
+a, b = peaks("norms-3"), peaks("stages")
+assert len(b) == 4 and b[1] < 0.5 * a[1] and b[2] < 0.5 * a[2], (a, b)
+END
+for launcher in "${launchers[@]}"; do
+    name=${launcher%% *}
+    ranks 0 2 "$launcher" train "${small[@]}" --stages 2 --run "small-$name-stages"
+    same small "small-$name-stages"
+done
+
 # Gradients are divided, too: as many bytes as without shards, and less memory with one piece for the rank.
 ranks 0 3 "$first" train "${norms[@]}" --shard 2 --run gradients
 same norms gradients
