@@ -14,6 +14,8 @@
 #include "group/line.h"
 #include "group/thread.h"
 
+#define WAITS "waits in " /* what a rank says that has begun something */
+
 #define line   haul__group_line
 #define SECOND INT64_C(1000000000)
 
@@ -136,7 +138,7 @@ static void answer(int rank, uint64_t key)
     const haul__work *w = line.first;
     reply.number = haul__group_begun(key);
     if (w)
-        haul__snprintf(reply.text, sizeof reply.text, "waits in %s", w->name);
+        haul__snprintf(reply.text, sizeof reply.text, WAITS "%s", w->name);
     else if (line.exiting)
         haul__snprintf(reply.text, sizeof reply.text, "its program has ended");
     else
@@ -195,11 +197,29 @@ static void handle(int rank, control *message)
 
 /* ---- judging ---- */
 
+/* The rank that a message of `w->peer` waits for. If that one waits, too, it is another one that does not answer, or
+ * else does not wait: ranks that send to each other in a row all wait for the last one. */
+static int awaited(const haul__work *w)
+{
+    const peer *p = &peers[w->group->places[w->peer]];
+    int         busy = w->peer;
+    for (int r = 0; r < w->group->size && p->answered; r++) {
+        const peer *other = &peers[w->group->places[r]];
+        if (r == w->group->rank)
+            continue;
+        if (!other->answered)
+            return r;
+        if (strncmp(other->says, WAITS, strlen(WAITS)) != 0)
+            busy = r;
+    }
+    return strncmp(p->says, WAITS, strlen(WAITS)) == 0 ? busy : w->peer;
+}
+
 /* Rank r has not begun the work. Of a call about ranks that leave only these are: the others may begin it yet. */
 static bool is_late(const haul__work *w, int r)
 {
     const peer *p = &peers[w->group->places[r]];
-    if (r == w->group->rank || (w->peer >= 0 && r != w->peer))
+    if (r == w->group->rank || (w->peer >= 0 && r != awaited(w)))
         return false;
     if (call.leaves)
         return p->leaving && p->answered && p->number < w->number;
