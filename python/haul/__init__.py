@@ -178,9 +178,10 @@ class Parallel(_haul.Parallel):
 _haul._set_class("parallel", Parallel)
 
 
-def parallel(module, group=None, pieces=None, seed=0, scaler=None, shard=0):
+def parallel(module, group=None, pieces=None, seed=0, scaler=None, shard=0, stages=0, cuts=None):
     """Data parallel training of a module by the ranks of a group, which is group_get("auto") if it is omitted."""
-    made = _haul.parallel_new(module, group=group, pieces=pieces, seed=seed, scaler=scaler, shard=shard)
+    made = _haul.parallel_new(module, group=group, pieces=pieces, seed=seed, scaler=scaler, shard=shard,
+                              stages=stages, cuts=cuts)
     made.module_ = module
     return made
 
