@@ -6,8 +6,6 @@ DESTDIR ?=
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 # More settings for CMake, e.g. make CMAKE_FLAGS=-DHAUL_WITH_ONEDNN=OFF
 CMAKE_FLAGS ?=
-# What runs the tests in the build folder, with the flags of ctest.
-CTEST ?= ctest
 
 # A build folder that was configured already keeps its generator.
 GENERATOR := $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
@@ -37,7 +35,7 @@ test check:
 	@tools/setup --test
 	@$(MAKE) --no-print-directory configure CMAKE_FLAGS="-DHAUL_TESTS=ON $(CMAKE_FLAGS)"
 	@cmake --build $(BUILD) -j $(JOBS)
-	@cd $(BUILD) && $(CTEST) --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
 
 # The tests of the CUDA backend on kernels as NVIDIA's compiler makes them, run without a GPU (tests/standin/ptx).
 ptx:

@@ -1,15 +1,15 @@
-# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. With AddressSanitizer it runs a part
-# of the tests of the command. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
+# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. Of the slow tests it runs a part, and
+# with sanitizers of all but the core. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
 # nothing, with tests that are lines of shell.
 # ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 
-unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES CTEST CTEST_FLAGS BUILD # of the make that runs this test
+unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES CTEST_FLAGS BUILD # of the make that runs this test
 tree=$PWD/tree
 mkdir -p "$tree/tests/support/run" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
 cp "$HAUL_SOURCE/.ci/run" "$tree/.ci"
 cp "$HAUL_SOURCE/Makefile" "$HAUL_SOURCE/CMakePresets.json" "$tree"
-cp "$HAUL_SOURCE/tests/support/run/"{run-tests,choose-fifth} "$tree/tests/support/run"
+cp "$HAUL_SOURCE/tests/support/run/"{run-tests,choose-tests} "$tree/tests/support/run"
 cp "$HAUL_SOURCE/include/haul/base.h" "$tree/include/haul"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 cp "$tree/tools/setup" stubs/cmake
@@ -17,16 +17,17 @@ chmod +x "$tree/tools/setup" stubs/cmake
 git init -q "$tree"
 git -C "$tree" -c user.name=none -c user.email=none commit -q --allow-empty -m "A tree" || exit 1
 
-# tests FOLDER LINE...: the tests of a build; each line is a name, which is $0, and what bash runs in the folder. The label is
-# that of the tests that run under ThreadSanitizer.
+labels='threads;core'
+# tests FOLDER LINE...: the tests of a build; each line is a name, which is $0, and what bash runs in the folder. The labels
+# are those of tests that run under ThreadSanitizer, and with every commit.
 tests() {
     local folder=$tree/$1 line
     shift
     rm -rf "$folder"
     mkdir "$folder"
     for line in "$@"; do
-        printf 'add_test("%s" bash -c [==[%s]==] "%s")\nset_tests_properties("%s" PROPERTIES LABELS threads)\n' \
-            "${line%% *}" "${line#* }" "${line%% *}" "${line%% *}" >>"$folder/CTestTestfile.cmake"
+        printf 'add_test("%s" bash -c [==[%s]==] "%s")\nset_tests_properties("%s" PROPERTIES LABELS "%s")\n' \
+            "${line%% *}" "${line#* }" "${line%% *}" "${line%% *}" "$labels" >>"$folder/CTestTestfile.cmake"
     done
 }
 
@@ -85,12 +86,42 @@ check "no closing line" test "$(grep -c '^100% tests passed' out)" -eq 0
 check "the first output is kept" grep -q broken-words "$newest/test-1.log"
 check "the second output is kept" grep -q broken-words "$newest/test-2.log"
 
-# Of the tests of the command, AddressSanitizer sees some; those of the library all run.
-mapfile -t command < <(printf 'cli_%s true\n' {1..40})
-tests build-asan "good true" "clip true" "${command[@]}"
-ci 0 asan
-count=$(sed -n 's/^100% tests passed, 0 tests failed out of //p' out | tail -n 1)
-check "$count of 42 tests run" test "$count" -gt 2 -a "$count" -lt 25
+# ran LEAST MOST: what ran of 42 tests.
+ran() {
+    local count
+    count=$(sed -n 's/^100% tests passed, 0 tests failed out of //p' out | tail -n 1)
+    check "$count of 42 tests run, of $1 to $2" test "$count" -ge "$1" -a "$count" -le "$2"
+}
+
+# Of tests that are not in the core, a fifth runs under a sanitizer; --all and WHOLE run the rest, too.
+mapfile -t many < <(printf 'name_%s true\n' {1..40})
+tests build-asan "good true" "fine true"
+core=$(<"$tree/build-asan/CTestTestfile.cmake")
+labels=threads
+tests build-asan "${many[@]}"
+printf '%s\n' "$core" >>"$tree/build-asan/CTestTestfile.cmake"
+cp -r "$tree/build-asan" "$tree/build-tsan.new"
+rm -rf "$tree/build-tsan"
+mv "$tree/build-tsan.new" "$tree/build-tsan"
+for preset in asan tsan; do
+    ci 0 $preset
+    ran 3 25
+    check "it says how to run the others" grep -qxF "the others, too: .ci/run --all $preset" out
+    ci 0 --all $preset
+    ran 42 42
+done
+WHOLE=1 ci 0 asan
+ran 42 42
+
+# Of the slow tests, half run without a sanitizer; all others do.
+labels=slow
+tests build "${many[@]}"
+printf '%s\n' "$core" >>"$tree/build/CTestTestfile.cmake"
+ci 0 test
+ran 8 36
+ci 0 --all test
+ran 42 42
+labels='threads;core'
 
 # ctest itself fails.
 printf 'message(FATAL_ERROR "no tests")\n' >"$tree/build-asan/CTestTestfile.cmake"
