@@ -81,7 +81,7 @@ dist:
 	@echo "$(BUILD)/haul-$(VERSION).tar.xz"
 
 deb:
-	@packaging/build-deb "$(BUILD)/deb"
+	@CMAKE_FLAGS="$(CMAKE_FLAGS)" packaging/build-deb "$(BUILD)/deb"
 
 format:
 	@git ls-files '*.c' '*.h' | xargs $(shell command -v clang-format-14 || echo clang-format) -i

@@ -1,7 +1,7 @@
 # LAPACK opened at run time: the declarations of src/backends/cpu/lapack/lapack.def agree with LAPACKE's header where that is
 # installed (Debian: liblapacke-dev). HAUL_LAPACK names a library; one that cannot be opened, one without the functions, and
 # one whose functions fail leave the work to the kernel. `haul devices` shows which library is used.
-# ctest: labels=once
+# ctest: labels=slow,once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 export OCL_ICD_VENDORS=none HAUL_CUDA_LIBRARIES=/nowhere
 

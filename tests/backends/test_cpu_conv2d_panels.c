@@ -1,6 +1,7 @@
 /* The CPU's convolutions by packed panels against plain loops, over random shapes, strides, paddings, dilations and
  * groups, all passes, each instruction level: values, and that neither the number of threads, nor that of the images in
- * a call, nor vectors of another length change bits. */
+ * a call, nor vectors of another length change bits.
+ * ctest: labels=slow */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* The CPU's matrix products against a plain loop in double, over random sizes at the edges of tiles, panels and parts
- * of k, with every layout, bias, accumulation and batches that repeat an operand. */
+ * of k, with every layout, bias, accumulation and batches that repeat an operand.
+ * ctest: labels=slow */
 #include <haul/haul.h>
 #include <math.h>
 #include <pthread.h>

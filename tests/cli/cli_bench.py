@@ -1,4 +1,5 @@
 """haul bench: the structure of its objects, figures that agree with each other, tables that fit the terminal, refusals."""
+# ctest: labels=slow
 import json
 import math
 import os

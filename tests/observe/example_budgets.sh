@@ -1,6 +1,6 @@
 # Every example has a budget of transfers, and fails when it exceeds it: made so that each budget is followed by one copy
 # too many, it exits with status 1 and the message. In C and C++ a header does this, in Python a library in its place.
-# ctest: labels=once
+# ctest: labels=slow,once
 if [ -n "$HAUL_SANITIZE" ]; then
     echo "skipped: a sanitized library needs sanitized programs"
     exit 77

@@ -3,7 +3,7 @@
 #
 # HAUL_LOST_RANKS="20 10 7": that many ranks are killed, and that many stopped, with this seed, and the processes must be
 # gone within 6 seconds more than the limit.
-# ctest: labels=once,mpi
+# ctest: labels=slow,once,mpi
 import filecmp
 import os
 import random

@@ -1,5 +1,5 @@
 # haul train on several ranks: the same bits for 1 to 4 of them, with Open MPI and with MPICH.
-# ctest: labels=mpi
+# ctest: labels=slow,mpi
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 . "$HAUL_SOURCE/tests/support/run/same.sh" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600

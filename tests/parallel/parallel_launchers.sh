@@ -1,6 +1,6 @@
 # Data parallel training on 2 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks,
 # test_parallel_followed and test_parallel_parts on each, and on devices other than the CPU.
-# ctest: labels=once,mpi
+# ctest: labels=slow,once,mpi
 set -u
 . "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600

@@ -1,5 +1,6 @@
 /* Placement of random graphs: the plan against all placements, with and without memory limits, and certificates that
- * are checked, tampered with and checked again. */
+ * are checked, tampered with and checked again.
+ * ctest: labels=slow */
 #include <haul/haul.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,12 +8,18 @@ fi
 set -eu
 generator=
 command -v ninja >/dev/null && generator="-G Ninja"
-cmake -S "$HAUL_SOURCE" -B build $generator -DHAUL_SMALL=ON -DHAUL_COMMAND=OFF -DHAUL_TESTS=OFF -DHAUL_BENCH=OFF \
+# In a folder of the tree, and with the user's cache of the compiler: it has the objects of the last run, and those of the
+# archive (tests/tree/packages/check-dist).
+build=$HAUL_SOURCE/build-small-test
+unset XDG_CACHE_HOME
+rm -rf "$build"
+trap 'rm -rf "$build"' EXIT
+cmake -S "$HAUL_SOURCE" -B "$build" $generator -DHAUL_SMALL=ON -DHAUL_COMMAND=OFF -DHAUL_TESTS=OFF -DHAUL_BENCH=OFF \
     -DHAUL_EXAMPLES=OFF -DCMAKE_C_COMPILER="$HAUL_CC" >cmake.log
-cmake --build build -j "$(nproc)" --target haul_static >build.log 2>&1 || { tail -n 40 build.log >&2; exit 1; }
+cmake --build "$build" -j "$(nproc)" --target haul_static >build.log 2>&1 || { tail -n 40 build.log >&2; exit 1; }
 
 compile() {
-    "$HAUL_CC" -std=c11 -O2 -I "$HAUL_SOURCE/include" "$1" -o "$2" -static build/libhaul.a -lm -lpthread -Wl,--gc-sections
+    "$HAUL_CC" -std=c11 -O2 -I "$HAUL_SOURCE/include" "$1" -o "$2" -static "$build/libhaul.a" -lm -lpthread -Wl,--gc-sections
     strip "$2"
 }
 compile "$HAUL_SOURCE/examples/small.c" small

@@ -1,6 +1,6 @@
 """haul_fetch and haul train --data ADDRESS, against a server of this machine that stalls, cuts, lies about lengths, answers
 ranges wrongly and redirects in circles, to files and to other protocols."""
-# ctest: labels=once
+# ctest: labels=slow,once
 import ctypes
 import hashlib
 import http.server

@@ -1,5 +1,6 @@
 # haul train --init FILE --head N --freeze: a new last layer, parameters that stay as they are, statistics that do not,
 # memory to the byte, resuming, prediction, and wrong files, numbers and options.
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 "$HAUL" --version | grep -q png || { echo "this build reads no PNG files"; exit 77; }
 . "$HAUL_SOURCE/tests/support/pictures.sh"

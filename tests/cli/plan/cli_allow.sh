@@ -1,4 +1,5 @@
 # haul plan --allow: the fastest way to train within a limit, as text and JSON, refusals and bad input.
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 cat >check.py <<'END'

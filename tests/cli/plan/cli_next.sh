@@ -1,4 +1,5 @@
 # From a training that does not fit, to the plan that its refusal names, to the training that the plan names, which runs.
+# ctest: labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 # next NAME FILE BEFORE: runs the command in the line that begins with this text, as it is in the file.

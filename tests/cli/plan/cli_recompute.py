@@ -1,5 +1,6 @@
 """haul train --recompute auto: the peak that the dry run predicts is that of the training, and as few blocks run again as
 have to, on the CPU and on a device with memory of its own."""
+# ctest: labels=slow
 import json
 import os
 import subprocess

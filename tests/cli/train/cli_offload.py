@@ -1,5 +1,5 @@
 """haul train --offload optimizer: less memory of the device, with bit-identical results, also across checkpoints."""
-# ctest: cuda
+# ctest: cuda; labels=slow
 import json
 import os
 import re

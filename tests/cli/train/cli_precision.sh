@@ -1,6 +1,6 @@
 # haul train --precision: bf16, f16 and tf32 learn as f32 does, wait as often for the device, and a run that is stopped goes
 # on with bit-identical results.
-# ctest: cuda
+# ctest: cuda; labels=slow
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 devices=cpu
