@@ -55,6 +55,7 @@ tests build-tsan "good true"
 ci 0 test asan tsan
 check "nothing is flaky" test "$(grep -ci flaky out)" -eq 0
 last_says "100% tests passed, 0 tests failed out of 4"
+check "the summary has the times of a stage" grep -qE '^asan +[0-9]+ s, [0-9]+ s of them to build$' out
 
 # In each of the stages, one passes the second time only. Names may have characters of regular expressions.
 tests build "good true" "a+b $once" "fine true"
