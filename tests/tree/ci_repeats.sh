@@ -1,5 +1,5 @@
 # .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. Of the slow tests it runs a part, and
-# with sanitizers of all but the core. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
+# with sanitizers of all but the core. The stage clang fails for a warning. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
 # nothing, with tests that are lines of shell.
 # ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
@@ -9,7 +9,7 @@ tree=$PWD/tree
 mkdir -p "$tree/tests/support/run" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
 cp "$HAUL_SOURCE/.ci/run" "$tree/.ci"
 cp "$HAUL_SOURCE/Makefile" "$HAUL_SOURCE/CMakePresets.json" "$tree"
-cp "$HAUL_SOURCE/tests/support/run/"{run-tests,choose-tests} "$tree/tests/support/run"
+cp "$HAUL_SOURCE/tests/support/run/"{run-tests,choose-tests,check-syntax} "$tree/tests/support/run"
 cp "$HAUL_SOURCE/include/haul/base.h" "$tree/include/haul"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 cp "$tree/tools/setup" stubs/cmake
@@ -123,6 +123,21 @@ ran 5 32
 ci 0 --all test
 ran 42 42
 labels='threads;core'
+
+# The stage clang parses what the build would compile, with its flags.
+mkdir "$tree/build-clang"
+echo 'int f(void) { return 0; }' >"$tree/build-clang/good.c"
+echo 'int f(void) { int unused; return 0; }' >"$tree/build-clang/bad.c"
+compiles() {
+    printf '[{"directory": "%s", "file": "%s", "command": "%s -Wall -Werror -o %s.o -c %s"}]' "$tree/build-clang" "$1" \
+        "$HAUL_CC" "$1" "$1" >"$tree/build-clang/compile_commands.json"
+}
+compiles good.c
+ci 0 clang
+says "1 files were checked, 0 have errors"
+compiles bad.c
+ci 1 clang
+check "it shows the warning" grep -q 'unused variable' out
 
 # ctest itself fails.
 printf 'message(FATAL_ERROR "no tests")\n' >"$tree/build-asan/CTestTestfile.cmake"
