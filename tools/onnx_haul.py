@@ -14,7 +14,7 @@ class Shape(ctypes.Structure):
 
 
 class Load(ctypes.Structure):
-    _fields_ = [("path", S), ("frozen", ctypes.c_bool)]
+    _fields_ = [("path", S), ("frozen", ctypes.c_bool), ("map", ctypes.c_bool)]
 
 
 class Call(ctypes.Structure):
@@ -61,7 +61,7 @@ class Haul:
         return (out.astype(np.uint32) << 16).view(np.float32) if name == "bfloat16" else out
 
     def load(self, path):
-        module = self.c.haul_load_onnx_with(ctypes.byref(Load(path.encode(), False)))
+        module = self.c.haul_load_onnx_with(ctypes.byref(Load(path.encode(), False, False)))
         if not module:
             raise RuntimeError(self.message())
         return module

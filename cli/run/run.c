@@ -202,8 +202,12 @@ static void print_run(const run *r)
         printf("; then %s, %s on average, %s the fastest", text_count(r->o->repeat - 1),
                text_seconds_like(r->mean, longest), text_seconds_like(r->fastest, longest));
     printf("\n");
-    if (!haul_memory_stats_get(r->device, &memory))
-        printf("memory: %s at the peak\n", text_bytes(memory.peak_allocated));
+    if (haul_memory_stats_get(r->device, &memory))
+        return;
+    printf("memory: %s at the peak", text_bytes(memory.peak_allocated));
+    if (r->plan->mapped_bytes)
+        printf(", and %s of the mapped file", text_bytes(r->plan->mapped_bytes));
+    printf("\n");
 }
 
 /* ---- the command ---- */
@@ -214,7 +218,7 @@ static int run_model(const run_options *o)
     if (!r.device || !computes_values(r.device, "computed", ""))
         return EXIT_FAILED;
     const double begin = seconds();
-    r.net = haul_load_onnx(o->path);
+    r.net = haul_load_onnx(o->path, .map = true);
     if (!r.net)
         return complain_error();
     r.load = seconds() - begin;

@@ -36,11 +36,18 @@ HAUL_BEGIN
  * message names all of them. So are models of more than HAUL_MAX_ARGUMENTS inputs or results, or with tensors that
  * Haul cannot represent. A malformed file fails with HAUL_FORMAT. External data is read from the model's folder and the
  * folders in it; names with ".." and links are refused. Returns NULL on failure. The module belongs to the innermost
- * scope; the file is not used after the call. */
+ * scope. The files are not used after the call, unless they are mapped.
+ *
+ * With .map, initialisers in files of external data stay there, mapped into memory: loading copies none of them, pages
+ * are read when they are used, and haul_memory_stats_get does not count them. This needs the CPU as current device,
+ * 64 KiB of elements or more, which are aligned in the file, and a dtype other than bool; others are read as without
+ * .map. Training changes memory only, never the file. A mapped file must not be changed in place, as for
+ * haul_open_safetensors: reading a page that truncation removed ends the process with SIGBUS. */
 typedef struct HAUL__DESIGNATED haul_load_onnx_options {
     const char *path; /* the model; positional */
     HAUL__GUARD(frozen)
     bool frozen; /* initialisers are buffers: nothing of the module is trained */
+    bool map;    /* use initialisers in place in mapped files of external data */
 } haul_load_onnx_options;
 #define haul_load_onnx(...) haul_load_onnx_with(HAUL__OPTIONS(haul_load_onnx_options, .path = __VA_ARGS__))
 HAUL_API haul_module *haul_load_onnx_with(const haul_load_onnx_options *options);

@@ -8,9 +8,11 @@
 #include "base/alloc.h"
 #include "base/text/list.h"
 #include "core/error.h"
+#include "core/object.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
+#include "device/device.h"
 #include "files/file.h"
 #include "formats/file_type.h"
 #include "host_access/view.h"
@@ -175,34 +177,60 @@ static haul_tensor *copy_tensor(haul__onnx_constant *c, const char *model_path, 
     return t;
 }
 
+typedef struct loader {
+    haul_module      *root;
+    haul__onnx_plan  *plan;
+    const char       *path;
+    bool              frozen, map;
+    haul__onnx_mapped mapped;
+} loader;
+
+/* A tensor whose elements stay in the mapped file. NULL: they cannot. */
+static haul_tensor *map_tensor(loader *l, const haul__onnx_tensor *t, size_t bytes)
+{
+    haul_status status;
+    void       *elements = haul__onnx_map_external(t, l->path, LOAD, bytes, &l->mapped, &status);
+    if (!elements)
+        return status ? haul__failed_tensor() : NULL;
+    haul__object_keep(l->mapped.mapping);
+    l->plan->mapped_bytes += bytes;
+    return haul_wrap_host(t->dtype, t->shape, elements, haul__object_release, l->mapped.mapping);
+}
+
 /* Numbers on the host are those that cannot change: of whole numbers, of nodes, and those that say how to compute. */
-static haul_status load_constant(haul_module *root, haul__onnx_constant *c, const char *model_path, bool frozen)
+static haul_status load_constant(loader *l, haul__onnx_constant *c)
 {
     const bool   real = haul_dtype_is_float(c->tensor->dtype);
     const size_t bytes = (size_t)c->tensor->count * (size_t)haul_dtype_bits(c->tensor->dtype) / 8;
     const bool   keep = is_small(c->tensor) && (!real || !c->initializer || !c->used);
     if (!c->used && !c->host)
         return HAUL_OK;
-    if (haul__onnx_check_external(c->tensor, model_path, LOAD, bytes)) /* before memory is taken for it */
+    if (haul__onnx_check_external(c->tensor, l->path, LOAD, bytes)) /* before memory is taken for it */
         return haul_error_status();
-    haul_tensor *t = bytes < HAUL__ONNX_LEFT_OUT || haul__is_dry() ? copy_tensor(c, model_path, bytes, keep)
-                                                                   : read_tensor(c->tensor, model_path, bytes);
+    const bool   small = bytes < HAUL__ONNX_LEFT_OUT || haul__is_dry();
+    haul_tensor *t = l->map && !small ? map_tensor(l, c->tensor, bytes) : NULL;
+    if (!t)
+        t = small ? copy_tensor(c, l->path, bytes, keep) : read_tensor(c->tensor, l->path, bytes);
     if (haul__failed(t))
         return haul_error_status();
     if (haul__is_none(t))
         return HAUL_OK;
-    c->is_buffer = frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
-    c->path = path_of(root, c->name, c->value);
-    return c->path ? add_tensor(root, c, t) : haul__fail_memory(LOAD, 1);
+    c->is_buffer = l->frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
+    c->path = path_of(l->root, c->name, c->value);
+    return c->path ? add_tensor(l->root, c, t) : haul__fail_memory(LOAD, 1);
 }
 
-static haul_status load_constants(haul_module *root, haul__onnx_plan *plan, const char *path, bool frozen)
+static haul_status load_constants(haul_module *root, haul__onnx_plan *plan, const haul_load_onnx_options *o)
 {
     haul_status status = HAUL_OK;
+    loader      l = {.root = root, .plan = plan, .path = o->path, .frozen = o->frozen};
+    l.map = o->map && haul__device_current(LOAD) == haul_cpu();
     for (int i = 0; i < plan->constant_count && !status; i++)
-        status = load_constant(root, &plan->constants[i], path, frozen);
+        status = load_constant(&l, &plan->constants[i]);
     for (int i = 0; i < plan->step_count && !status; i++)
-        status = load_value(&plan->steps[i], path);
+        status = load_value(&plan->steps[i], l.path);
+    if (l.mapped.mapping)
+        haul__object_release(l.mapped.mapping);
     return status;
 }
 
@@ -304,7 +332,7 @@ static haul_module *load(haul__onnx_file *file, const haul_load_onnx_options *op
         return NULL;
     if (!scope)
         return haul_drop(m), NULL;
-    return haul__module_built(m, scope, load_constants(m, plan, options->path, options->frozen), LOAD);
+    return haul__module_built(m, scope, load_constants(m, plan, options), LOAD);
 }
 
 haul_module *haul_load_onnx_with(const haul_load_onnx_options *options)

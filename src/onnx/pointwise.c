@@ -1,4 +1,5 @@
 /* Operators that compute each element from those at the same place. */
+#include <haul/autograd.h>
 #include <haul/dtype.h>
 #include <haul/elementwise.h>
 #include <haul/transfer.h>
@@ -8,6 +9,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
+#include "onnx/run.h"
 #include "ops/move/bit_cast.h"
 
 #define X(i) haul__onnx_x(c, i)
@@ -17,8 +19,21 @@ static bool is_float(haul_tensor *x)
     return haul_dtype_is_float(haul_tensor_dtype(x));
 }
 
+/* True if nothing else uses the memory of input 0, now or later, so that the result may take its place. */
+static bool may_overwrite(const haul__onnx_call *c)
+{
+    const haul__onnx_slot *slot = &c->run->slots[c->step->inputs[0]];
+    bool                   last = false;
+    for (int i = 0; i < c->step->drop_count; i++)
+        last = last || c->step->drops[i] == c->step->inputs[0];
+    return last && slot->made && slot->tensor && !haul_grad_enabled() && !haul__is_dry() && is_float(slot->tensor) &&
+           slot->tensor->contiguous && atomic_load(&slot->tensor->storage->object.refs) == 1;
+}
+
 haul_tensor *haul__onnx_unary(haul__onnx_call *c)
 {
+    if (c->step->row->use.unary == haul_relu && may_overwrite(c))
+        return haul_relu_into(X(0), X(0)) ? haul__failed_tensor() : X(0);
     return c->step->row->use.unary(X(0));
 }
 
@@ -167,8 +182,11 @@ haul_tensor *haul__onnx_clip(haul__onnx_call *c)
     if (c->opset < 11)
         return haul_clamp(x, haul__onnx_float(c, "min", -(double)INFINITY),
                           haul__onnx_float(c, "max", (double)INFINITY));
-    if (low && high && low->count == 1 && high->count == 1 && is_float(x))
+    if (low && high && low->count == 1 && high->count == 1 && is_float(x)) {
+        if (may_overwrite(c))
+            return haul_clamp_into(x, x, low->items->f, high->items->f) ? haul__failed_tensor() : x;
         return haul_clamp(x, low->items->f, high->items->f);
+    }
     return bound(c, bound(c, x, 1, true), 2, false);
 }
 

@@ -320,6 +320,43 @@ static void test_onnx_edges__attributes_of_another_type(void **state)
     }
 }
 
+/* Without gradients, Relu and Clip overwrite their input if nothing else uses its memory. */
+static void test_onnx_edges__results_in_the_place_of_an_input(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    const bool  grad = haul_set_grad_enabled(false);
+    begin();
+    add(node_of("Neg", "x", "n"));
+    add(node_of("Identity", "n", "same")); /* shares the memory of n */
+    add(node_of("Relu", "n", "r"));
+    add(node_of("Add", "same r", "y"));
+    expect_values(call(17, FLOAT), 6, (const int64_t[]){0, -1, -2, -3, -4, -5});
+    begin();
+    add_f32("low", 0, (const float[]){-3});
+    add_f32("high", 0, (const float[]){-1});
+    add(node_of("Neg", "x", "n"));
+    add(node_of("Relu", "n", "r"));
+    add(node_of("Neg", "x", "m"));
+    add(node_of("Clip", "m low high", "c"));
+    add(node_of("Add", "c r", "y"));
+    expect_values(call(17, FLOAT), 6, (const int64_t[]){-1, -1, -2, -3, -3, -3});
+    begin();
+    add_f32("low", 0, (const float[]){1});
+    add_f32("high", 0, (const float[]){2});
+    add(node_of("Identity", "x", "same")); /* shares the memory of the program's tensor */
+    add(node_of("Clip", "same low high", "y"));
+    put_value(&graph, 12, "y", FLOAT, NO_SIZES);
+    message model = model_of(&graph, 17);
+    write_message("e.onnx", &model);
+    haul_tensor *x = haul_arange(HAUL_F32, 0, 6, 1);
+    expect_values(haul_call(haul_load_onnx("e.onnx"), haul_reshape(x, HAUL_SHAPE(2, 3))), 6,
+                  (const int64_t[]){1, 1, 2, 2, 2, 2});
+    expect_values(x, 6, (const int64_t[]){0, 1, 2, 3, 4, 5});
+    haul_set_grad_enabled(grad);
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_onnx_edges__out_of_range),
         cmocka_unit_test(test_onnx_edges__results_that_nothing_makes),
         cmocka_unit_test(test_onnx_edges__operators_of_several_steps),
+        cmocka_unit_test(test_onnx_edges__results_in_the_place_of_an_input),
         cmocka_unit_test(test_onnx_edges__boxes),
         cmocka_unit_test(test_onnx_edges__attributes_of_another_type),
     };

@@ -126,4 +126,17 @@ haul_status haul__onnx_elements(const haul__onnx_tensor *tensor, const char *mod
 haul_status haul__onnx_check_external(const haul__onnx_tensor *tensor, const char *model_path, const char *operation,
                                       size_t bytes);
 
+/* A file of elements that is mapped. One is kept from tensor to tensor, because most models have one. */
+typedef struct haul__onnx_mapped {
+    const char    *location;
+    uint64_t       size;
+    haul__mapping *mapping; /* NULL: there is none yet. The owner must release it */
+} haul__onnx_mapped;
+
+/* Where the elements of a tensor are in the mapping `mapped`, which is made if it is that of another file. NULL,
+ * without an error, if they cannot be used in place: they are in the model's file, not aligned, or truth values, of
+ * which any byte but 0 is true. NULL with `status` on failure. */
+void *haul__onnx_map_external(const haul__onnx_tensor *tensor, const char *model_path, const char *operation,
+                              size_t bytes, haul__onnx_mapped *mapped, haul_status *status);
+
 #endif

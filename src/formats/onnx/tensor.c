@@ -5,6 +5,7 @@
 
 #include "base/text/quoted.h"
 #include "core/error.h"
+#include "core/object.h"
 #include "core/shape.h"
 #include "files/below.h"
 #include "formats/onnx/reader.h"
@@ -338,6 +339,29 @@ haul_status haul__onnx_check_external(const haul__onnx_tensor *t, const char *mo
         return haul_error_status();
     haul__file_close(&file);
     return HAUL_OK;
+}
+
+void *haul__onnx_map_external(const haul__onnx_tensor *t, const char *model_path, const char *operation, size_t bytes,
+                              haul__onnx_mapped *mapped, haul_status *status)
+{
+    const size_t width = (size_t)haul_dtype_bits(t->dtype) / 8;
+    haul__file   file;
+    *status = HAUL_OK;
+    if (t->fault || t->field || !bytes || t->dtype == HAUL_BOOL || t->offset % width ||
+        __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        return NULL;
+    *status = open_external(t, model_path, operation, bytes, &file);
+    if (*status)
+        return NULL;
+    if (!mapped->mapping || mapped->size != file.size || strcmp(mapped->location, t->location) != 0) {
+        if (mapped->mapping)
+            haul__object_release(mapped->mapping);
+        *mapped = (haul__onnx_mapped){t->location, file.size, haul__file_map(&file)};
+    }
+    haul__file_close(&file);
+    if (!mapped->mapping)
+        *status = haul_error_status();
+    return *status ? NULL : haul__mapping_at(mapped->mapping, t->offset);
 }
 
 static haul_status copy_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,

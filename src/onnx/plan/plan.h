@@ -41,6 +41,7 @@ typedef struct haul__onnx_plan {
     haul__onnx_constant    *constants;
     int                     body_count, step_count, value_count, constant_count, input_count, output_count;
     const haul__onnx_value *input_infos[HAUL_MAX_ARGUMENTS]; /* the graph's descriptions of the inputs */
+    size_t                  mapped_bytes;                    /* of constants that stay in mapped files */
 } haul__onnx_plan;
 
 /* The plan of a model, which it takes over, also on failure. NULL on failure: `path` is for the message. */

@@ -77,6 +77,25 @@ check "JSON" grep -q '"operators":\[{"domain":"","type":"Foo","count":1,"missing
 run 0 inspect "$models/text.onnx"
 check "names of sizes" grep -q '^  i  *i64    \[[a-z0-9_]*,[a-z0-9_]*\]$' out
 check "operators" grep -q '^  LayerNormalization  *2$' out
+# A product with a matrix in another file, which is mapped: on other devices it is copied.
+"$HAUL_PYTHON" - <<'END'
+def varint(n):
+    return bytes([n & 127 | 128]) + varint(n >> 7) if n > 127 else bytes([n])
+def field(number, value):
+    value = value.encode() if isinstance(value, str) else value
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+value = lambda name, size: field(1, name) + field(2, field(1, field(1, 1) + field(2, field(1, field(1, size)))))
+node = field(1, "x") + field(1, "w") + field(2, "y") + field(4, "MatMul")
+weight = field(1, 128) + field(1, 256) + field(2, 1) + field(8, "w")
+weight += field(13, field(1, "location") + field(2, "large.data")) + field(14, 1)
+graph = field(1, node) + field(5, weight) + field(11, value("x", 128)) + field(12, value("y", 256))
+open("large.onnx", "wb").write(field(1, 8) + field(8, field(2, 17)) + field(7, graph))
+open("large.data", "wb").write(bytes(128 * 256 * 4))
+END
+run 0 run large.onnx --device cpu
+check "mapped" grep -q '^memory: .* at the peak, and 128\.0 KiB of the mapped file$' out
 head -c 100 foo.onnx | head -c 40 >cut.onnx
 run 1 inspect cut.onnx
 complains "cut.onnx is not a valid ONNX model"
