@@ -1,4 +1,6 @@
 /* Memory that is shared with other libraries: DLPack's capsules, and buffers. */
+#include <stdlib.h>
+
 #include "core.h"
 
 /* The structs of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html). */
@@ -23,7 +25,8 @@ struct DLManagedTensorVersioned {
     uint64_t  flags;
     dl_tensor tensor;
 };
-enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
+enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_OPENCL = 4 }; /* devices */
+enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
 
 #define NEW_NAME "dltensor_versioned"
 #define OLD_NAME "dltensor"
@@ -110,7 +113,8 @@ PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
     PyObject    *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O$OOO:__dlpack__", keys, &stream, &version, &device, &copy))
         return NULL;
-    if (stream != Py_None) {
+    if (stream != Py_None &&
+        haul_tensor_device(of(self)) == haul_cpu()) { /* a copy from another device is waited for */
         PyErr_SetString(PyExc_BufferError, "stream: memory of the CPU has no streams; None is expected");
         return NULL;
     }
@@ -139,31 +143,49 @@ PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
     return capsule;
 }
 
+/* DLPack has numbers for CUDA and OpenCL, but none for devices that are simulated or have no memory. */
 PyObject *haulpy_dlpack_device(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    if (haul_tensor_device(of(self)) == haul_cpu())
-        return Py_BuildValue("(ii)", DL_CPU, 0);
-    PyErr_Format(PyExc_BufferError,
-                 "the Array is on %s, and Haul exports memory of the CPU: x.to(\"cpu\") copies it there",
-                 haul_device_name(haul_tensor_device(of(self))));
+    const char *name = haul_device_name(haul_tensor_device(of(self))), *colon = strchr(name, ':');
+    const int   type = !strcmp(name, "cpu")           ? DL_CPU
+                       : !strncmp(name, "cuda:", 5)   ? DL_CUDA
+                       : !strncmp(name, "opencl:", 7) ? DL_OPENCL
+                                                      : 0;
+    if (type)
+        return Py_BuildValue("(ii)", type, colon ? atoi(colon + 1) : 0);
+    PyErr_Format(PyExc_BufferError, "the Array is on %s, which DLPack does not know: x.to(\"cpu\") copies it", name);
     return NULL;
 }
 
 /* ---- the memory of others ---- */
 
-/* The capsule of an array, by the newest form that it has. */
-static PyObject *capsule_of(PyObject *x)
+/* True if the array is in memory that only its device reaches. -1: raised. */
+static int is_apart(PyObject *x)
 {
-    if (PyObject_HasAttrString(x, "__dlpack_device__")) {
-        PyObject *device = PyObject_CallMethod(x, "__dlpack_device__", NULL);
-        if (!device)
-            return NULL;
-        Py_DECREF(device);
-    }
+    long type = DL_CPU, id = 0;
+    if (!PyObject_HasAttrString(x, "__dlpack_device__"))
+        return false;
+    PyObject *device = PyObject_CallMethod(x, "__dlpack_device__", NULL);
+    if (!device)
+        return -1;
+    const bool known = pair_of(device, "__dlpack_device__", &type, &id);
+    Py_DECREF(device);
+    return known ? type != DL_CPU && type != DL_CUDA_HOST : -1;
+}
+
+/* The capsule of an array, by the newest form that it has. `bring`: of an array on another device, a copy on the CPU,
+ * which its library makes. */
+static PyObject *capsule_of(PyObject *x, bool bring)
+{
+    const int apart = is_apart(x);
+    if (apart < 0)
+        return NULL;
     PyObject *method = PyObject_GetAttrString(x, "__dlpack__");
     PyObject *none = method ? PyTuple_New(0) : NULL;
-    PyObject *names = none ? Py_BuildValue("{s(ii)}", "max_version", 1, 0) : NULL;
+    PyObject *names = !none            ? NULL
+                      : bring && apart ? Py_BuildValue("{s(ii)s(ii)}", "max_version", 1, 0, "dl_device", DL_CPU, 0)
+                                       : Py_BuildValue("{s(ii)}", "max_version", 1, 0);
     PyObject *capsule = names ? PyObject_Call(method, none, names) : NULL;
     if (!capsule && names && PyErr_ExceptionMatches(PyExc_TypeError)) { /* of an older library */
         PyErr_Clear();
@@ -188,7 +210,7 @@ PyObject *haulpy_from_dlpack(PyObject *module, PyObject *args, PyObject *names)
     haul_device *to = device == Py_None ? NULL : haulpy_as_device(device);
     if (device != Py_None && !to)
         return NULL;
-    PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : capsule_of(x);
+    PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : capsule_of(x, to && (wanted || copy == Py_None));
     if (!capsule)
         return NULL;
     bool        is_new = PyCapsule_IsValid(capsule, NEW_NAME);

@@ -101,6 +101,30 @@ class Import(unittest.TestCase):
         self.assertEqual(api.PyCapsule_GetName(capsule), b"used_dltensor_versioned")
         del x
 
+    def test_arrays_on_other_devices_are_copied_for_a_device(self):
+        class OnDevice(Foreign):
+            asked = None
+
+            def __dlpack_device__(self):
+                return 2, 0
+
+            def __dlpack__(self, **options):
+                self.asked = options.get("dl_device")
+                self.managed.tensor.device_type = self.asked[0] if self.asked else 2
+                return super().__dlpack__(**options)
+
+        for options, asked in (({"device": "cpu"}, (1, 0)), ({"device": "cpu", "copy": True}, (1, 0)),
+                               ({"device": "cpu", "copy": False}, None), ({}, None)):
+            foreign = OnDevice(True)
+            if asked:
+                self.assertEqual(haul.from_dlpack(foreign, **options).tolist(), [2, 4])
+            else:
+                with self.assertRaises(haul.errors.UnsupportedError):
+                    haul.from_dlpack(foreign, **options)
+            self.assertEqual(foreign.asked, asked)
+            gc.collect()
+            self.assertEqual(foreign.ended, 1)
+
     def test_copies(self):
         foreign = Foreign(True)
         x = haul.from_dlpack(foreign, copy=True)
@@ -141,6 +165,22 @@ class Export(unittest.TestCase):
                 call()
             self.assertIn("detach", str(caught.exception))
         self.assertEqual(haul.from_dlpack(x.detach()).tolist(), [1, 1, 1])
+
+    def test_other_devices_are_copied_where_the_cpu_is_asked_for(self):
+        for name in [d for d in haul.devices() if d.startswith("opencl:")][:1]:
+            x = haul.arange(3).to(name)
+            self.assertEqual(x.__dlpack_device__(), (4, 0))
+            with self.assertRaises(BufferError):
+                x.__dlpack__()
+            with self.assertRaises(BufferError):
+                x.__dlpack__(dl_device=(1, 0), copy=False)
+            held, copied = self.managed(x, dl_device=(1, 0), stream=1, max_version=(1, 0))
+            self.assertEqual((copied.tensor.device_type, copied.flags), (1, 2))
+            self.assertEqual(haul.from_dlpack(x, device=name).tolist(), [0, 1, 2])
+            if numpy and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0":
+                self.assertEqual(numpy.from_dlpack(x, device="cpu").tolist(), [0, 1, 2])
+        with self.assertRaises(BufferError):
+            haul.ones(3).to("meta").__dlpack_device__()
 
     def test_a_capsule_that_nobody_takes(self):
         before = haul.memory()["allocated"]
