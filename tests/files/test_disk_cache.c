@@ -70,6 +70,7 @@ static void test_disk_cache__names_are_hashes_of_keys(void **state)
 static void test_disk_cache__what_happens_is_counted(void **state)
 {
     size_t                  bytes = 7;
+    const int               descriptors = dup(0);
     const haul__cache_count before = haul__cache_counts();
     char                    path[100];
     (void)state;
@@ -86,6 +87,9 @@ static void test_disk_cache__what_happens_is_counted(void **state)
     assert_null(haul__cache_load("", &bytes));
     assert_int_equal(count_files(), 1);
     rmdir(path);
+    close(descriptors);
+    assert_int_equal(dup(0), descriptors); /* the lowest one that is free, as before */
+    close(descriptors);
     const haul__cache_count after = haul__cache_counts();
     assert_int_equal(after.missing - before.missing, 2);
     assert_int_equal(after.stored - before.stored, 1);

@@ -57,8 +57,9 @@ static void test_file__memory_is_read_within_its_bounds(void **state)
 
 static void test_file__whole_files_are_read_with_room(void **state)
 {
-    uint8_t *data = NULL;
-    size_t   size = 0;
+    uint8_t  *data = NULL;
+    size_t    size = 0;
+    const int before = count_open();
     (void)state;
     assert_int_equal(haul__file_write_all("r", "test", "12345", 5), HAUL_OK);
     assert_int_equal(haul__file_read_all("r", "test", 5, 3, &data, &size), HAUL_OK);
@@ -79,6 +80,7 @@ static void test_file__whole_files_are_read_with_room(void **state)
     assert_memory_equal(out, "23", 2);
     haul__file_close(&file);
     haul__file_close(&file); /* is ignored */
+    assert_int_equal(count_open(), before);
     unlink("r");
 }
 
@@ -152,14 +154,14 @@ static void test_file__nothing_is_written_past_the_limit(void **state)
 static void test_file__pieces_are_read_until_all_are_there(void **state)
 {
     int  ends[2];
-    char out[7] = "------";
+    char out[] = "---------";
     (void)state;
     if (pipe2(ends, O_DIRECT | O_CLOEXEC))
         skip();
     assert_true(haul__write_all(ends[1], "ab", 2) && haul__write_all(ends[1], "c", 1) &&
-                haul__write_all(ends[1], "def", 3));
+                haul__write_all(ends[1], "defgh", 5));
     assert_true(haul__read_all(ends[0], out, 6));
-    assert_string_equal(out, "abcdef");
+    assert_string_equal(out, "abcdef---");
     assert_true(haul__write_all(ends[1], "ab", 2));
     close(ends[1]);
     assert_false(haul__read_all(ends[0], out, 3)); /* it ends too early */
@@ -216,6 +218,11 @@ static void test_file__names_below_a_folder(void **state)
                  "which is not a path below its folder");
     name[4095] = '\0'; /* may be a name, but no file system has so long a one */
     check_failed(haul__file_open_below(&file, "b/owner", name, "test"), HAUL_IO, "which the file names: ");
+    name[4090] = '/'; /* a shorter path after a longer one */
+    check_failed(haul__file_open_below(&file, name, "x", "test"), HAUL_IO, "cannot open 'x', which the file names: ");
+    assert_int_equal(haul__file_open_below(&file, "b/owner", "c/x", "test"), HAUL_OK);
+    haul__file_close(&file);
+    name[4090] = 'n';
     name[4095] = '/';
     name[4096] = 'n';
     check_failed(haul__file_open_below(&file, name, "x", "test"), HAUL_IO, "cannot open 'x', which the file names: ");

@@ -1,0 +1,274 @@
+/* Zip archives whose records are changed one at a time: each change has its message, and the others are read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "formats/deflate.h"
+#include "formats/zip.h"
+#include "support/datasets.h"
+
+enum { END = 22, LOCATOR = 20, END64 = 56, RECORD = 46, MEMBERS = 2 };
+
+typedef struct archive {
+    uint8_t of[2048];
+    size_t  size, directory, end; /* where the directory and the last record begin */
+} archive;
+
+static const char content[] = "0123456789";
+
+static void put(archive *a, size_t at, size_t width, uint64_t value)
+{
+    assert_true(at + width <= a->size);
+    for (size_t i = 0; i < width; i++)
+        a->of[at + i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get(const archive *a, size_t at, size_t width)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < width; i++)
+        value |= (uint64_t)a->of[at + i] << 8 * i;
+    return value;
+}
+
+/* Members a and bb with ten bytes each; with 64-bit numbers where they are `limit` or more. */
+static archive write_archive(uint64_t limit)
+{
+    archive          a = {.size = 0};
+    haul__zip_writer w = {.file = haul__writer_open("z.zip", "test"), .operation = "test", .limit = limit};
+    assert_non_null(w.file);
+    assert_int_equal(haul__zip_put(&w, "a", false, content, 4, content + 4, 6), HAUL_OK);
+    assert_int_equal(haul__zip_put(&w, "bb", false, content, 10, NULL, 0), HAUL_OK);
+    a.directory = (size_t)w.at;
+    assert_int_equal(haul__zip_end(&w), HAUL_OK);
+    assert_int_equal(haul__writer_commit(w.file), HAUL_OK);
+    haul__free(w.directory);
+    FILE *file = fopen("z.zip", "rb");
+    assert_non_null(file);
+    a.size = fread(a.of, 1, sizeof a.of, file);
+    fclose(file);
+    a.end = a.size - END;
+    return a;
+}
+
+/* Opens the bytes, in memory that ends with them, and reads both members. */
+static void check_opened(const archive *a, const char *words)
+{
+    haul__zip  zip;
+    haul__file file;
+    uint8_t   *own = malloc(a->size + 1);
+    assert_non_null(own);
+    memcpy(own, a->of, a->size);
+    haul__file_open_memory(&file, own, a->size, "z.zip", "test");
+    const haul_status status = haul__zip_open(&zip, &file);
+    if (words) {
+        assert_int_equal(status, HAUL_FORMAT);
+        expect(words, HAUL_FORMAT, words);
+    } else {
+        char back[10] = "";
+        if (status)
+            fail_msg("%s", haul_error_message());
+        assert_int_equal(zip.count, MEMBERS);
+        for (size_t i = 0; i < MEMBERS; i++) {
+            const haul__zip_member *m = haul__zip_find(&zip, i ? "bb" : "a");
+            assert_non_null(m);
+            assert_int_equal(m->crc, haul__crc32(0, content, 10));
+            assert_false(m->deflated);
+            assert_int_equal(haul__zip_read(&file, m, 0, back, 10), HAUL_OK);
+            assert_memory_equal(back, content, 10);
+            assert_int_equal(haul__zip_read(&file, m, 10, back, 0), HAUL_OK);
+            assert_int_equal(haul__zip_read(&file, m, 10, back, 1), HAUL_FORMAT);
+            expect("behind", HAUL_FORMAT, "is too short");
+            assert_int_equal(haul__zip_read(&file, m, 11, back, 0), HAUL_FORMAT);
+            expect("behind", HAUL_FORMAT, "is too short");
+        }
+        assert_null(haul__zip_find(&zip, "b"));
+        haul__zip_free(&zip);
+    }
+    free(own);
+}
+
+typedef struct row {
+    size_t      at, width;
+    uint64_t    value;
+    const char *words; /* NULL: the archive is read as before */
+} row;
+
+static void check_rows(const archive *sound, size_t base, const row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        archive a = *sound;
+        put(&a, base + rows[i].at, rows[i].width, rows[i].value);
+        check_opened(&a, rows[i].words);
+    }
+}
+#define CHECK_ROWS(sound, base, rows) check_rows(sound, base, rows, sizeof(rows) / sizeof *(rows))
+
+static void test_zip__record_at_the_end(void **state)
+{
+    const archive a = write_archive(HAUL__ZIP_LIMIT);
+    const size_t  size = (size_t)get(&a, a.end + 12, 4);
+    (void)state;
+    assert_int_equal(get(&a, a.end + 10, 2), MEMBERS);
+    assert_int_equal(size, 2 * RECORD + 3);
+    assert_int_equal(a.directory + size, a.end);
+    check_opened(&a, NULL);
+    const row rows[] = {{0, 1, 'p', "it ends without a directory of its members"},
+                        {1, 1, 'k', "it ends without a directory of its members"},
+                        {2, 1, 6, "it ends without a directory of its members"},
+                        {3, 1, 5, "it ends without a directory of its members"},
+                        {20, 2, 1, "it ends without a directory of its members"},
+                        {4, 2, 1, "it is one of several parts"},
+                        {6, 2, 1, "it is one of several parts"},
+                        {10, 2, 3, "its directory has fewer members than it claims"},
+                        {10, 2, 0xffff, "it lacks the record with 64-bit sizes"},
+                        {12, 4, 0xffffffff, "it lacks the record with 64-bit sizes"},
+                        {16, 4, 0xffffffff, "it lacks the record with 64-bit sizes"},
+                        {12, 4, size + 1, "its directory goes past the end of the file"},
+                        {16, 4, a.directory + 1, "its directory goes past the end of the file"},
+                        {16, 4, a.end + 1, "its directory goes past the end of the file"},
+                        {16, 4, 0xfffffffe, "its directory goes past the end of the file"},
+                        {16, 4, a.directory - 1, "its directory is damaged"},
+                        {12, 4, size - 1, "its directory is damaged"}};
+    CHECK_ROWS(&a, a.end, rows);
+    archive longer = a; /* a comment, and the bytes of another end within it */
+    longer.size += 40;
+    memcpy(longer.of + a.size, "PK\5\6", 4);
+    put(&longer, a.end + 20, 2, 40);
+    check_opened(&longer, NULL);
+    for (size_t cut = 0; cut < END; cut++) {
+        archive less = {.size = cut};
+        check_opened(&less, "it ends without a directory of its members");
+    }
+    archive empty = {.size = END};
+    memcpy(empty.of, "PK\5\6", 4);
+    haul__zip  zip;
+    haul__file file;
+    haul__file_open_memory(&file, empty.of, END, "z.zip", "test");
+    assert_int_equal(haul__zip_open(&zip, &file), HAUL_OK);
+    assert_int_equal(zip.count, 0);
+    assert_null(haul__zip_find(&zip, "a"));
+    haul__zip_free(&zip);
+}
+
+static void test_zip__records_of_members(void **state)
+{
+    const archive a = write_archive(HAUL__ZIP_LIMIT);
+    (void)state;
+    const row first[] = {{0, 1, 'p', "its directory is damaged"},
+                         {3, 1, 3, "its directory is damaged"},
+                         {8, 2, 0x801, "its member 'a' is encrypted"},
+                         {8, 2, 0, NULL},
+                         {10, 2, 1, "its member 'a' is compressed in another way than deflated"},
+                         {10, 2, 12, "its member 'a' is compressed in another way than deflated"},
+                         {20, 4, 9, "its member 'a' has sizes that do not fit each other"},
+                         {24, 4, 11, "its member 'a' has sizes that do not fit each other"},
+                         {24, 4, 0xffffffff, "its directory is damaged"},
+                         {20, 4, 0xffffffff, "its directory is damaged"},
+                         {42, 4, 0xffffffff, "its directory is damaged"},
+                         {28, 2, 0xffff, "its directory is damaged"},
+                         {30, 2, 0xffff, "its directory is damaged"},
+                         {32, 2, 0xffff, "its directory is damaged"},
+                         {46, 1, 0, "the name of a member is not UTF-8"},
+                         {46, 1, 0xff, "the name of a member is not UTF-8"},
+                         {42, 4, 1, "its member 'a' is damaged"},
+                         {5, 1, 3, NULL}};
+    CHECK_ROWS(&a, a.directory, first);
+    const row second[] = {{42, 4, a.directory - 29, "its member 'bb' begins past the end of the file"},
+                          {42, 4, a.directory + 1, "its member 'bb' begins past the end of the file"},
+                          {42, 4, 0, "overlaps another one"},
+                          {32, 2, 1, "its directory is damaged"}};
+    CHECK_ROWS(&a, a.directory + RECORD + 1, second);
+    const row local[] = {{0, 1, 'p', "its member 'a' is damaged"},
+                         {3, 1, 3, "its member 'a' is damaged"},
+                         {28, 2, 0xffff, "overlaps another one"}};
+    CHECK_ROWS(&a, 0, local);
+    archive sizes = a; /* both sizes, past the next member's beginning */
+    put(&sizes, a.directory + 20, 4, 1000);
+    put(&sizes, a.directory + 24, 4, 1000);
+    check_opened(&sizes, "its member 'a' overlaps another one");
+    sizes = a;
+    put(&sizes, a.directory + RECORD + 1 + 20, 4, 1000);
+    put(&sizes, a.directory + RECORD + 1 + 24, 4, 1000);
+    check_opened(&sizes, "its member 'bb' goes past the end of the file");
+    archive deflated = a; /* no ten bytes become more than 10,329 */
+    put(&deflated, a.directory + 10, 2, 8);
+    put(&deflated, a.directory + 24, 4, 11 * HAUL__DEFLATE_RATIO);
+    check_opened(&deflated, "its member 'a' has sizes that do not fit each other");
+    archive twice = a;
+    put(&twice, a.directory + RECORD + 1 + 28, 2, 1); /* the second name is "b", and its other letter is a comment */
+    put(&twice, a.directory + RECORD + 1 + 32, 2, 1);
+    put(&twice, a.directory + RECORD + 1 + 46, 1, 'a');
+    check_opened(&twice, "its member 'a' occurs twice");
+}
+
+static void test_zip__links_of_unix(void **state)
+{
+    archive    a = write_archive(HAUL__ZIP_LIMIT);
+    haul__zip  zip;
+    haul__file file;
+    (void)state;
+    for (int system = 0; system < 4; system += 3)
+        for (uint64_t type = 0; type < 16; type++) {
+            put(&a, a.directory + 5, 1, (uint64_t)system);
+            put(&a, a.directory + 40, 2, type << 12 | 0777);
+            haul__file_open_memory(&file, a.of, a.size, "z.zip", "test");
+            assert_int_equal(haul__zip_open(&zip, &file), HAUL_OK);
+            assert_int_equal(haul__zip_find(&zip, "a")->link, system == 3 && type == 10);
+            haul__zip_free(&zip);
+        }
+}
+
+static void test_zip__numbers_of_64_bits(void **state)
+{
+    const archive a = write_archive(0);
+    const size_t  end64 = a.end - LOCATOR - END64, locator = a.end - LOCATOR;
+    (void)state;
+    assert_int_equal(get(&a, end64 + 32, 8), MEMBERS);
+    assert_int_equal(get(&a, end64 + 40, 8), 2 * (RECORD + 28) + 3);
+    assert_int_equal(get(&a, end64 + 48, 8), a.directory);
+    assert_int_equal(get(&a, a.directory + RECORD + 1, 4), 1 | 24 << 16); /* the extra field of the first member */
+    check_opened(&a, NULL);
+    const row ends[] = {{0, 1, 'p', "it lacks the record with 64-bit sizes"},
+                        {1, 1, 'k', "it lacks the record with 64-bit sizes"},
+                        {2, 1, 5, "it lacks the record with 64-bit sizes"},
+                        {3, 1, 7, "it lacks the record with 64-bit sizes"},
+                        {32, 8, 4, "its directory has fewer members than it claims"},
+                        {40, 8, 1 << 20, "its directory goes past the end of the file"},
+                        {40, 8, UINT64_MAX, "its directory goes past the end of the file"},
+                        {48, 8, UINT64_MAX, "its directory goes past the end of the file"},
+                        {48, 8, a.directory + 1, "its directory goes past the end of the file"}};
+    CHECK_ROWS(&a, end64, ends);
+    const row locators[] = {{0, 1, 'p', "it lacks the record with 64-bit sizes"},
+                            {3, 1, 6, "it lacks the record with 64-bit sizes"},
+                            {8, 8, end64 + 1, "it lacks the record with 64-bit sizes"},
+                            {8, 8, end64 - 1, "it lacks the record with 64-bit sizes"},
+                            {8, 8, UINT64_MAX, "it lacks the record with 64-bit sizes"}};
+    CHECK_ROWS(&a, locator, locators);
+    const size_t extra = a.directory + RECORD + 1;
+    const row    fields[] = {{0, 2, 2, "its directory is damaged"},   {2, 2, 23, "its directory is damaged"},
+                             {2, 2, 25, "its directory is damaged"},  {2, 2, 8, "its directory is damaged"},
+                             {4, 8, 11, "sizes that do not fit"},     {12, 8, 9, "sizes that do not fit"},
+                             {20, 8, 1 << 20, "begins past the end"}, {20, 8, UINT64_MAX, "begins past the end"}};
+    CHECK_ROWS(&a, extra, fields);
+    archive some = a; /* only the offset is among the extra fields, after a field of another kind */
+    put(&some, a.directory + 20, 4, 10);
+    put(&some, a.directory + 24, 4, 10);
+    put(&some, extra, 2, 7);
+    put(&some, extra + 2, 2, 12);
+    put(&some, extra + 16, 2, 1);
+    put(&some, extra + 18, 2, 8);
+    put(&some, extra + 20, 8, 0);
+    check_opened(&some, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zip__record_at_the_end),
+        cmocka_unit_test(test_zip__records_of_members),
+        cmocka_unit_test(test_zip__links_of_unix),
+        cmocka_unit_test(test_zip__numbers_of_64_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
