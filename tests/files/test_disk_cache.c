@@ -77,6 +77,9 @@ static void test_disk_cache__what_happens_is_counted(void **state)
     snprintf(path, sizeof path, "%s/7de0a38047d74950f4f2ced447ab0242.bin", folder);
     assert_null(haul__cache_load("", &bytes));
     haul__cache_store("", "", 0);
+    haul__fault_plan(HAUL__FAULT_FILE, 1);
+    assert_null(haul__cache_load("", &bytes));
+    haul__fault_plan(0, 0);
     void *back = haul__cache_load("", &bytes);
     assert_non_null(back);
     assert_int_equal(bytes, 0);
@@ -91,7 +94,7 @@ static void test_disk_cache__what_happens_is_counted(void **state)
     assert_int_equal(dup(0), descriptors); /* the lowest one that is free, as before */
     close(descriptors);
     const haul__cache_count after = haul__cache_counts();
-    assert_int_equal(after.missing - before.missing, 2);
+    assert_int_equal(after.missing - before.missing, 3);
     assert_int_equal(after.stored - before.stored, 1);
     assert_int_equal(after.found - before.found, 1);
 }

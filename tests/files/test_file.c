@@ -1,6 +1,7 @@
 /* Files: reads that come in pieces, limits, and descriptors, of which none is left open. tests/formats has what readers
  * and writers of formats make of them. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <haul/haul.h>
 #include <setjmp.h>
@@ -79,7 +80,18 @@ static void test_file__whole_files_are_read_with_room(void **state)
     assert_int_equal(haul__file_read(&file, 1, out, 2), HAUL_OK);
     assert_memory_equal(out, "23", 2);
     haul__file_close(&file);
-    haul__file_close(&file); /* is ignored */
+    const int same = dup(0); /* has the number of the file that was closed, and stays open */
+    haul__file_close(&file);
+    assert_true(fcntl(same, F_GETFD) >= 0);
+    close(same);
+    for (int64_t nth = 1; nth < 3; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        const haul_status status = haul__file_read_all("r", "test", 5, 0, &data, &size);
+        haul__fault_plan(0, 0);
+        assert_int_equal(status, nth == 1 ? HAUL_OUT_OF_MEMORY : HAUL_OK);
+    }
+    haul__free(data);
+    haul_error_clear();
     assert_int_equal(count_open(), before);
     unlink("r");
 }
@@ -127,6 +139,32 @@ static void test_file__no_descriptor_is_left_open(void **state)
     haul__file_close(&file);
     assert_int_equal(count_open(), before);
     unlink("w");
+}
+
+static void test_file__writers_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    assert_null(haul__writer_open(NULL, "test"));
+    check_failed(haul_error_status(), HAUL_INVALID_ARGUMENT, "path");
+    assert_null(haul__writer_open(".", "test"));
+    check_failed(haul_error_status(), HAUL_IO, ". is a folder, not a file");
+    assert_true(fcntl(0, F_GETFD) >= 0); /* nothing is closed that was not opened */
+    assert_int_equal(haul__file_write_all("o", "test", "1", 1), HAUL_OK);
+    errno = EWOULDBLOCK; /* of an earlier call */
+    assert_int_equal(haul__file_write_all("o", "test", "2", 1), HAUL_OK);
+    const int64_t blocks = haul__counted_blocks();
+    for (int64_t nth = 1;; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        const haul_status status = haul__file_write_all("o", "test", "3", 1);
+        const bool        reached = haul__fault_count() >= nth;
+        haul__fault_plan(0, 0);
+        assert_int_equal(status, reached ? HAUL_OUT_OF_MEMORY : HAUL_OK);
+        haul_error_clear();
+        if (!reached)
+            break;
+    }
+    assert_int_equal(haul__counted_blocks(), blocks);
+    unlink("o");
 }
 
 static void test_file__nothing_is_written_past_the_limit(void **state)
@@ -244,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_file__memory_is_read_within_its_bounds),
         cmocka_unit_test(test_file__whole_files_are_read_with_room),
         cmocka_unit_test(test_file__no_descriptor_is_left_open),
+        cmocka_unit_test(test_file__writers_that_cannot_be_opened),
         cmocka_unit_test(test_file__nothing_is_written_past_the_limit),
         cmocka_unit_test(test_file__pieces_are_read_until_all_are_there),
         cmocka_unit_test(test_file__names_below_a_folder),
