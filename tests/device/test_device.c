@@ -124,6 +124,38 @@ static void test_device__invalid_says_why(void **state)
     haul_error_clear();
 }
 
+static void test_device__wrong_names_say_what_is_right(void **state)
+{
+    static const char *const names[][2] = {
+        {"gpu0", "no device \"gpu0\"; did you mean \"gpu:0\"? Available: cpu"},
+        {"cpu12", "no device \"cpu12\"; did you mean \"cpu:12\"? Available: cpu"},
+        {"cpux", "no device \"cpux\": this build has no cpux backend; available: cpu"},
+        {"gpus", "this build has no gpus backend"},
+        {"tpu0", "this build has no tpu0 backend"},
+        {"cpu:1", "no device \"cpu:1\": there is one cpu, called \"cpu\"; available: cpu"},
+        {"meta:1", "no device \"meta:1\": there is one meta, called \"meta\"; available: cpu"},
+        {"gpu:40", "available: cpu"},
+        {"sim:nothing", "no device \"sim:nothing\": behind \"sim:\" one of these is expected: "},
+        {"sim:", "behind \"sim:\" one of these is expected: "},
+        {"cpu:", "\"cpu:\" is no name of a device; names are like"},
+        {"cpu:x", "\"cpu:x\" is no name of a device; names are like"},
+        {":0", "\":0\" is no name of a device; names are like"},
+        {"abcdefghijklmnopqrstuvw", "this build has no abcdefghijklmnopqrstuvw backend"},
+        {"abcdefghijklmnopqrstuvwx", "\"abcdefghijklmnopqrstuvwx\" is no name of a device"},
+        {"/job:localhostcpu:0", "is no name of a device"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(haul_set_device(haul_device_get(names[i][0])), HAUL_DEVICE);
+        if (!strstr(haul_error_message(), names[i][1]))
+            fail_msg("%s: %s", names[i][0], haul_error_message());
+        haul_error_clear();
+    }
+    assert_int_equal(haul_set_device(haul_device_get(NULL)), HAUL_DEVICE);
+    assert_non_null(strstr(haul_error_message(), "haul_device_get was called with the name NULL"));
+    haul_error_clear();
+}
+
 static void test_device__wrong_names_cost_no_memory(void **state)
 {
     char name[40];
@@ -571,6 +603,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache__stores_and_loads, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__damaged_entries_do_not_count, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__trouble_is_silent, with_cache, without_cache),
+        cmocka_unit_test(test_device__wrong_names_say_what_is_right),
         cmocka_unit_test(test_device__wrong_names_cost_no_memory), /* last: it fills the table of names */
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
