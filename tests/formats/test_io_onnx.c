@@ -183,6 +183,7 @@ static void test_onnx__elements(void **state)
             assert_int_equal(t->dtype, rows[i].dtype);
             const size_t width = (size_t)haul_dtype_bits(t->dtype) / 8;
             uint8_t      out[24];
+            memset(out, 0x55, sizeof out);
             assert_int_equal(haul__onnx_elements(t, "t.onnx", "test", out, 3 * width), HAUL_OK);
             for (size_t b = 0; b < 3 * width; b++)
                 assert_int_equal(out[b], rows[i].dtype == HAUL_BOOL ? b > 0 : b >= 2 * width ? 0xff : b == width);
