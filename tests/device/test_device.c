@@ -95,6 +95,17 @@ static void test_device__gpu_and_auto(void **state)
         haul_error_clear();
     }
     assert_false(haul_device_is_valid(haul_device_get("gpu:31")));
+    haul_device           *first = haul_device_get("cuda:0"), *second = haul_device_get("cuda:1");
+    haul_device_properties other;
+    if (!haul_device_is_valid(first) || !haul_device_is_valid(second))
+        return;
+    assert_int_equal(haul_device_describe(first, &properties), HAUL_OK);
+    assert_int_equal(haul_device_describe(second, &other), HAUL_OK);
+    if (properties.compute_units != other.compute_units || properties.memory_bytes != other.memory_bytes)
+        return;
+    assert_ptr_equal(gpu, first); /* equal ones, in the order of their numbers */
+    assert_ptr_equal(haul_device_get("gpu:0"), first);
+    assert_ptr_equal(haul_device_get("gpu:1"), second);
 }
 
 static void test_device__invalid_says_why(void **state)
