@@ -250,7 +250,7 @@ static void test_file__names_below_a_folder(void **state)
                  "cannot open 'none', which the file names: ");
     check_failed(haul__file_open_below(&file, "none/owner", "x", "test"), HAUL_IO,
                  "cannot open 'x', which the file names: ");
-    memset(name, 'n', sizeof name);
+    memset(name, 'n', sizeof name - 1);
     name[4096] = '\0';
     check_failed(haul__file_open_below(&file, "b/owner", name, "test"), HAUL_FORMAT,
                  "which is not a path below its folder");
