@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* Bytes of a piece. */
 #define PIECE ((size_t)1 << 16)
@@ -46,6 +47,7 @@ static haul_status damaged(const haul__file *file)
 /* The next `bytes` bytes of the result. */
 static haul_status next(inflation *f, uint8_t *out, size_t bytes)
 {
+    HAUL__ASSERT(bytes <= UINT32_MAX); /* zlib counts in these */
     f->stream.next_out = out;
     f->stream.avail_out = (uInt)bytes;
     while (f->stream.avail_out) {
@@ -120,6 +122,7 @@ static bool put(deflation *d, const uint8_t *data, size_t size, bool last)
             d->stream.avail_out = (uInt)PIECE;
             code = deflate(&d->stream, last && !size ? Z_FINISH : Z_NO_FLUSH);
             d->size += PIECE - d->stream.avail_out;
+            HAUL__ASSERT(d->size <= d->capacity);
         } while (!d->stream.avail_out);
     } while (size);
     return code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR;

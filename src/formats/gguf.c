@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
@@ -119,6 +120,7 @@ static haul_status take(cursor *c, void *out, size_t bytes)
             c->begin = c->at;
             c->end = c->at + piece;
         }
+        HAUL__ASSERT(c->begin <= c->at && c->at < c->end && c->end <= c->file->size);
         const size_t here = (size_t)(c->end - c->at), n = bytes < here ? bytes : here;
         memcpy(to, c->buffer + (c->at - c->begin), n);
         to += n;
@@ -131,7 +133,8 @@ static haul_status take(cursor *c, void *out, size_t bytes)
 /* A number of so many bytes, in little-endian order. */
 static haul_status take_number(cursor *c, int size, uint64_t *out)
 {
-    uint8_t           bytes[8];
+    uint8_t bytes[8];
+    HAUL__ASSERT(0 < size && (size_t)size <= sizeof bytes);
     const haul_status status = take(c, bytes, (size_t)size);
     *out = 0;
     for (int i = size - 1; i >= 0 && status == HAUL_OK; i--)
@@ -181,7 +184,8 @@ static char *text_of_float(double d, bool narrow)
 
 static char *text_of_number(uint64_t bits, int type)
 {
-    const int      unused = 64 - 8 * value_types[type].size;
+    const int unused = 64 - 8 * value_types[type].size;
+    HAUL__ASSERT(0 <= unused && unused < 64); /* the value has a fixed size */
     const uint32_t half = (uint32_t)bits;
     float          f;
     double         d;
@@ -200,6 +204,7 @@ static haul_status skip_value(cursor *c, int type, int depth);
 static haul_status skip_elements(cursor *c, int type, uint64_t count, int depth)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(0 <= type && type < VALUE_TYPES && depth <= MAX_DEPTH);
     if (value_types[type].size)
         return count > c->file->size ? malformed(c, "it ends within its header")
                                      : skip(c, count * value_types[type].size);
@@ -325,7 +330,8 @@ static haul_status take_shape(cursor *c, haul__safetensors_entry *e)
 /* How many bytes it has in the file; -1 if that is not defined. */
 static int64_t bytes_of(const haul__safetensors_entry *e, const tensor_type *type)
 {
-    int64_t   count = 1;
+    int64_t count = 1;
+    HAUL__ASSERT(type->elements > 0 && type->bytes > 0);
     const int last = e->shape.ndim - 1;
     for (int d = 0; d <= last; d++)
         if (!haul__mul_size(count, e->shape.dims[d], &count))
@@ -345,6 +351,7 @@ static haul_status take_type(cursor *c, haul__safetensors_entry *e)
     e->end = e->begin;
     if (!(e->dtype_name = type ? haul__strdup(type->name) : haul__format("type %" PRIu64, id)))
         return haul__fail_memory(OPEN, 16);
+    HAUL__ASSERT(c->alignment > 0 && (c->alignment & (c->alignment - 1)) == 0);
     if (e->begin % c->alignment)
         return unsound(c, e, "begins at a place that is not aligned");
     if (e->fault)
@@ -389,6 +396,7 @@ static haul_status place_data(cursor *c, haul__tensor_part *part, const haul__sa
         if (data > c->file->size || h->entries[i].end > c->file->size - data)
             return unsound(c, &h->entries[i], "goes past the end of the file");
     part->data = data;
+    HAUL__ASSERT(data >= c->at && data % c->alignment == 0);
     return HAUL_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "formats/deflate.h"
 
@@ -56,6 +57,7 @@ static haul_status unpack(const haul__file *file, const uint8_t *head, size_t he
     if (haul__file_read(file, file->size - TAIL, tail, TAIL))
         return haul_error_status();
     const uint64_t packed = file->size - TAIL - begin, bytes = little(tail + 4);
+    HAUL__ASSERT(begin >= HEAD && packed < file->size);
     if (bytes > limit || bytes > packed * HAUL__DEFLATE_RATIO)
         return haul__fail(HAUL_FORMAT, file->operation, "path",
                           "%s claims %" PRIu64 " bytes when unpacked; it has %" PRIu64 ", and at most %" PRIu64

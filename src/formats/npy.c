@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/bools.h"
 #include "base/text/ascii.h"
 #include "core/error.h"
@@ -83,6 +84,7 @@ static bool take_text(cursor *c, char *out, size_t size)
         out[length++] = *c->at++;
     }
     out[length] = 0;
+    HAUL__ASSERT(length < size && c->at <= c->end);
     return take(c, quote);
 }
 
@@ -146,6 +148,7 @@ static haul_status take_shape(cursor *c, haul__npy *out)
     }
     if (out->shape.ndim == 1 && !comma)
         return malformed(c, "shape is a number in brackets, not a tuple");
+    HAUL__ASSERT(out->shape.ndim <= HAUL_MAX_DIMS && c->at <= c->end);
     return HAUL_OK;
 }
 
@@ -196,6 +199,7 @@ static haul_status take_dictionary(cursor *c, haul__npy *out)
 static haul_status check_size(const cursor *c, uint64_t file_size, haul__npy *out)
 {
     int64_t bytes, count = 1;
+    HAUL__ASSERT(out->offset <= file_size);
     for (int i = 0; i < out->shape.ndim; i++)
         if (!haul__mul_size(count, out->shape.dims[i], &count))
             return malformed(c, "its shape has more elements than can be counted");
@@ -215,6 +219,7 @@ haul_status haul__npy_parse(const uint8_t *data, size_t size, uint64_t file_size
 {
     cursor c = {.path = path};
     *out = (haul__npy){0};
+    HAUL__ASSERT(size <= file_size);
     const haul__file_type *type = haul__file_type_of(data, size);
     if (type != &haul__file_npy)
         return haul__refuse_file_type(type, LOAD, path, "an npy file")
@@ -263,6 +268,7 @@ static void reorder(const haul__npy *head, const uint8_t *in, uint8_t *out, size
         stride *= head->shape.dims[d];
     }
     for (int64_t i = 0; i < head->count; i++) {
+        HAUL__ASSERT(0 <= from && from < head->count);
         memcpy(out + (size_t)i * width, in + (size_t)from * width, width);
         for (int d = ndim - 1; d >= 0; d--) {
             from += strides[d];
@@ -277,6 +283,7 @@ static void reorder(const haul__npy *head, const uint8_t *in, uint8_t *out, size
 void haul__npy_decode(const haul__npy *head, uint8_t *in, uint8_t *out)
 {
     size_t width = haul__dtype_size(head->dtype);
+    HAUL__ASSERT(head->bytes == (size_t)head->count * width && (in != out || !head->fortran));
     if (head->big_endian)
         swap_bytes(in, head->count, width);
     if (head->fortran)
@@ -339,6 +346,7 @@ size_t haul__npy_head(const haul_tensor *t, char *out, size_t size)
     while ((n + 1) % 64)
         out[n++] = ' ';
     out[n++] = '\n';
+    HAUL__ASSERT(n % 64 == 0 && (size_t)n <= size);
     memcpy(out, "\x93NUMPY\x01\x00", 8);
     out[8] = (char)((n - 10) & 255);
     out[9] = (char)((n - 10) >> 8);
@@ -359,6 +367,7 @@ haul_status haul_save_npy(const char *path, haul_tensor *t)
     haul_status     status = haul__host_view_begin(&view, t, NULL, SAVE);
     if (status)
         return status;
+    HAUL__ASSERT(view.bytes == haul_tensor_bytes(t) && size <= sizeof head);
     haul__writer *writer = haul__writer_open(path, SAVE);
     if (!writer)
         status = haul_error_status();

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/ascii.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
@@ -27,6 +28,7 @@ static haul_status keep_fault(haul__safetensors_entry *e)
     haul__error_save(&why);
     if (why.status == HAUL_OUT_OF_MEMORY || why.status == HAUL_IO || why.status == HAUL_UNSUPPORTED)
         return why.status;
+    HAUL__ASSERT(why.status != HAUL_OK && !e->fault);
     haul_error_clear();
     const char *text = strstr(why.message, ": ");
     e->dtype = HAUL_DTYPE_NONE;
@@ -40,6 +42,7 @@ static haul_status keep_fault(haul__safetensors_entry *e)
 static haul_status make_strides(haul__safetensors_entry *e)
 {
     int64_t stride = 1;
+    HAUL__ASSERT(!e->strides);
     if (!(e->strides = haul__calloc(HAUL_MAX_DIMS, sizeof *e->strides)))
         return haul__fail_memory(OPEN, HAUL_MAX_DIMS * sizeof *e->strides);
     for (int d = 0; d < e->shape.ndim; d++) {
@@ -58,6 +61,7 @@ static haul_status take_head(const haul__npy *head, haul__safetensors_entry *e)
     e->end = head->offset + head->bytes;
     e->big_endian = head->big_endian;
     e->checked = true;
+    HAUL__ASSERT(e->end <= e->member->size);
     if (!(e->dtype_name = haul__strdup(haul__safetensors_dtype_name(head->dtype))))
         return haul__fail_memory(OPEN, 8);
     return head->fortran && head->count && head->shape.ndim > 1 ? make_strides(e) : HAUL_OK;
@@ -67,6 +71,7 @@ static haul_status read_array(const haul__file *file, const haul__zip_member *me
                               haul__safetensors_entry *e)
 {
     const size_t length = strlen(member->name) - strlen(ENDING);
+    HAUL__ASSERT(haul__ends_with(member->name, ENDING));
     const size_t size = member->size < HAUL__NPY_HEAD_LIMIT ? (size_t)member->size : HAUL__NPY_HEAD_LIMIT;
     haul__npy    head;
     e->member = member;
@@ -88,6 +93,7 @@ static haul_status read_arrays(haul_safetensors *f, uint8_t *start)
     for (size_t i = 0; i < f->zip.count && status == HAUL_OK; i++)
         if (haul__ends_with(f->zip.members[i].name, ENDING))
             status = read_array(&f->parts->file, &f->zip.members[i], start, &h->entries[h->count++]);
+    HAUL__ASSERT((size_t)h->count <= f->zip.count);
     return status == HAUL_OK ? haul__safetensors_sort(h, f->parts->path) : status;
 }
 
@@ -155,6 +161,7 @@ static haul_status put_tensor(haul__zip_writer *zip, const haul_named_tensor *na
     const size_t    size = haul__npy_head(named->tensor, head, sizeof head);
     char           *name = haul__format("%s" ENDING, named->name);
     haul__host_view view;
+    HAUL__ASSERT(size > 0 && size <= sizeof head); /* its dtype was checked */
     if (!name)
         return haul__fail_memory(SAVE, strlen(named->name));
     haul_status status = haul__host_view_begin(&view, named->tensor, named->name, SAVE);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -43,6 +44,7 @@ static haul_status take_number(reader *r, size_t width, uint64_t *out)
 {
     if ((size_t)(r->end - r->at) < width)
         return malformed(r, "ends too early");
+    HAUL__ASSERT(width <= sizeof *out);
     *out = 0;
     for (size_t i = 0; i < width; i++)
         *out |= (uint64_t)*r->at++ << 8 * i;
@@ -115,6 +117,7 @@ static haul_status append(reader *r, uint32_t owner, uint32_t item)
     haul__pickle *p = r->out;
     if (!haul__grow(&p->links, &p->link_capacity, p->link_count + 1, sizeof *p->links))
         return exhausted(r, (p->link_count + 1) * sizeof *p->links);
+    HAUL__ASSERT(owner < p->value_count && item < p->value_count); /* a mark is neither */
     const uint32_t link = (uint32_t)p->link_count++;
     p->links[link] = (haul__pickle_link){.value = item, .next = NOTHING};
     haul__pickle_value *v = &p->values[owner];
@@ -140,6 +143,7 @@ static haul_status find_mark(const reader *r, size_t *first)
 /* Appends the values from `first` on to `owner`, and takes them from the stack. */
 static haul_status append_from(reader *r, uint32_t owner, size_t first)
 {
+    HAUL__ASSERT(first <= r->depth);
     for (size_t i = first; i < r->depth; i++) {
         const haul_status status = append(r, owner, r->stack[i]);
         if (status)
@@ -169,6 +173,7 @@ static haul_status find_values(const reader *r, haul__pickle_kind kind, size_t c
     for (size_t i = *first; i < r->depth; i++)
         if (r->stack[i] == MARK)
             return malformed(r, "takes a value that is not there");
+    HAUL__ASSERT(*first <= r->depth);
     return kind == HAUL__PICKLE_DICT && (r->depth - *first) % 2 ? malformed(r, "has a key without a value") : HAUL_OK;
 }
 
@@ -180,6 +185,7 @@ static haul_status fill(reader *r, haul__pickle_kind kind, size_t count, bool ma
         return haul_error_status();
     if (owner_at(r, first - marked, kind, &owner) || append_from(r, owner, first))
         return haul_error_status();
+    HAUL__ASSERT(r->depth > marked); /* the owner, and the mark above it */
     r->depth -= marked;
     return HAUL_OK;
 }
@@ -194,6 +200,7 @@ static haul_status collect(reader *r, haul__pickle_kind kind, size_t count, bool
         return haul_error_status();
     if (make(r, &value, &index) || append_from(r, index, first))
         return haul_error_status();
+    HAUL__ASSERT(r->depth >= marked && (!marked || r->stack[r->depth - 1] == MARK));
     r->depth -= marked;
     return push(r, index);
 }
@@ -331,6 +338,7 @@ static haul_status remember(reader *r, uint64_t number)
         return exhausted(r, ((size_t)number + 1) * sizeof *r->memo);
     while (r->memo_count <= number)
         r->memo[r->memo_count++] = NOTHING;
+    HAUL__ASSERT(number < r->memo_count);
     r->memo[number] = r->stack[r->depth - 1];
     return HAUL_OK;
 }
@@ -422,6 +430,7 @@ haul_status haul__pickle_parse(haul__pickle *pickle, const uint8_t *bytes, size_
         status = pop(&r, &pickle->root);
     haul__free(r.stack);
     haul__free(r.memo);
+    HAUL__ASSERT(status || pickle->root < pickle->value_count);
     if (status)
         haul__pickle_free(pickle);
     return status;
@@ -449,6 +458,7 @@ int64_t haul__pickle_number(const haul__pickle *p, uint32_t value)
 
 uint32_t haul__pickle_item(const haul__pickle *p, uint32_t value, uint32_t index)
 {
+    HAUL__ASSERT(index < p->values[value].count);
     uint32_t link = p->values[value].first;
     for (; index; index--)
         link = p->links[link].next;

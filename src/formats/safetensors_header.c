@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -105,6 +106,7 @@ static haul_status check_number(const uint8_t *text, size_t size, const char *pa
     for (end = digits; end < size && !strchr(",]} \t\r\n", text[end]);)
         end++;
     *length = end;
+    HAUL__ASSERT(digits <= end && end <= size);
     if (digits && digits == end && (digits == 1 || text[0] != '0'))
         return HAUL_OK;
     int shown = 0;
@@ -142,6 +144,7 @@ static haul_status check_text(const uint8_t *json, size_t size, const char *path
             haul_status status = check_number(json + i, size - i, path, &length);
             if (status)
                 return status;
+            HAUL__ASSERT(length > 0);
             i += length - 1;
         } else if (!quoted) {
             depth += (byte == '{' || byte == '[') - (byte == '}' || byte == ']');
@@ -182,12 +185,14 @@ static haul_status read_dtype(const haul__json *item, const char *path, haul__sa
     out->dtype = row < DTYPES ? dtypes[row].dtype : HAUL_DTYPE_NONE;
     out->bits = row < DTYPES ? dtypes[row].bits : 0;
     out->dtype_name = haul__strdup(item->string);
+    HAUL__ASSERT(out->dtype == HAUL_DTYPE_NONE || out->bits == haul_dtype_bits(out->dtype));
     return out->dtype_name ? HAUL_OK : haul__fail_memory(OPEN, strlen(item->string));
 }
 
 /* A tensor with more dimensions than Haul has is sound. Its shape becomes the number of its elements. */
 static haul_status keep_rank(size_t ndim, int64_t count, haul__safetensors_entry *out)
 {
+    HAUL__ASSERT(ndim > HAUL_MAX_DIMS && count >= 0);
     haul__free(out->fault);
     out->shape = (haul_shape){.ndim = 1, .dims = {count}};
     out->fault = haul__format("it has %llu dimensions; Haul has at most 8", (unsigned long long)ndim);
@@ -319,6 +324,7 @@ static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data
             return unsound(path, e->name, e->begin < end ? "overlaps another tensor" : "follows bytes of no tensor");
         end = e->end;
     }
+    HAUL__ASSERT(h->count == 0 || end <= data_size);
     return end == data_size ? HAUL_OK : malformed(path, "there are bytes after its last tensor");
 }
 
@@ -362,6 +368,7 @@ static haul_status read_metadata(const haul__json *object, const char *path, hau
         if (i->kind != HAUL__JSON_STRING)
             return malformed(path, "__metadata__ has a value that is not a string");
         haul_text_pair *pair = &h->metadata[h->metadata_count++];
+        HAUL__ASSERT((size_t)h->metadata_count <= count);
         pair->key = haul__strdup(i->name);
         pair->value = haul__strdup(i->string);
         if (!pair->key || !pair->value)
@@ -379,10 +386,12 @@ static haul_status read_object(const haul__json *object, uint64_t data_size, con
     h->by_name = haul__calloc(capacity, sizeof *h->by_name);
     if (!h->entries || !h->by_name)
         return haul__fail_memory(OPEN, capacity * sizeof *h->entries);
+    HAUL__ASSERT(!h->count && !h->metadata_count);
     for (const haul__json *i = object->child; i && status == HAUL_OK; i = i->next)
         status = strcmp(i->name, HAUL__SAFETENSORS_METADATA) == 0
                      ? read_metadata(i, path, h)
                      : read_entry(i, path, data_size, &h->entries[h->count++]);
+    HAUL__ASSERT((size_t)h->count < capacity);
     return status == HAUL_OK ? check_entries(h, data_size, path) : status;
 }
 

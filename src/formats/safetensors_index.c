@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "files/json.h"
@@ -72,6 +73,7 @@ static haul_status read_rows(reader *r, const haul__json *map)
 static size_t rows_of_shard(const reader *r, size_t first)
 {
     size_t end = first;
+    HAUL__ASSERT(first < r->count);
     while (end < r->count && strcmp(r->rows[end].shard, r->rows[first].shard) == 0)
         end++;
     return end - first;
@@ -132,6 +134,7 @@ static haul_status check_agreement(const reader *r, const row *rows, size_t coun
                                    const char *path)
 {
     char quoted[HAUL__QUOTED_SIZE];
+    HAUL__ASSERT(count > 0);
     for (size_t i = 0; i < count; i++)
         if (!haul__safetensors_find(h, rows[i].name))
             return haul__fail(HAUL_FORMAT, OPEN, "path", "%s lacks %s, which %s expects there", path,
@@ -191,6 +194,8 @@ static haul_status read_shards(reader *r)
         count = rows_of_shard(r, i);
         status = read_shard(r, &r->rows[i], count);
     }
+    HAUL__ASSERT(status || (size_t)r->file->part_count == shards + 1);
+    HAUL__ASSERT(status || (size_t)r->file->header.count == r->count); /* index and files agree */
     return status == HAUL_OK ? haul__safetensors_sort(&r->file->header, r->path) : status;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/bools.h"
 #include "base/text/ascii.h"
 #include "base/text/quoted.h"
@@ -173,6 +174,7 @@ int haul_safetensors_count(const haul_safetensors *file)
 static uint64_t bytes_of(const haul__safetensors_entry *e)
 {
     uint64_t bytes = (uint64_t)e->bits / 8;
+    HAUL__ASSERT(e->begin <= e->end);
     if (!e->strides || e->bits % 8 || e->fault)
         return e->end - e->begin;
     for (int d = 0; d < e->shape.ndim; d++)
@@ -226,6 +228,7 @@ static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensor
         haul__fail_within(LOAD);
         return NULL;
     }
+    HAUL__ASSERT(!e->strides && !e->big_endian && e->dtype != HAUL_BOOL); /* the bytes are the elements */
     haul__object_keep(part->mapping);
     return haul_wrap_host(e->dtype, e->shape, haul__mapping_at(part->mapping, place_of(file, e)), haul__object_release,
                           part->mapping);
@@ -233,6 +236,7 @@ static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensor
 
 static void swap_bytes(uint8_t *data, size_t bytes, size_t width)
 {
+    HAUL__ASSERT(width > 0 && bytes % width == 0);
     for (size_t i = 0; i < bytes; i += width, data += width)
         for (size_t a = 0, b = width - 1; a < b; a++, b--) {
             const uint8_t byte = data[a];
@@ -246,6 +250,7 @@ static void gather(const haul__safetensors_entry *e, const uint8_t *in, uint8_t 
 {
     int64_t index[HAUL_MAX_DIMS] = {0}, from = 0;
     for (size_t i = 0; i < bytes; i += width) {
+        HAUL__ASSERT(from >= 0 && ((size_t)from + 1) * width <= (size_t)(e->end - e->begin));
         memcpy(out + i, in + (size_t)from * width, width);
         for (int d = e->shape.ndim - 1; d >= 0; d--) {
             from += e->strides[d];
@@ -260,6 +265,7 @@ static void gather(const haul__safetensors_entry *e, const uint8_t *in, uint8_t 
 void haul__entry_decode(const haul__safetensors_entry *e, uint8_t *in, uint8_t *out)
 {
     const size_t width = haul__dtype_size(e->dtype), bytes = (size_t)bytes_of(e);
+    HAUL__ASSERT(e->dtype != HAUL_DTYPE_NONE && !e->fault && (in != out || !e->strides));
     if (e->big_endian)
         swap_bytes(in, (size_t)(e->end - e->begin), width);
     if (e->strides)
@@ -291,7 +297,8 @@ static haul_status check_member(const haul__file *file, const haul__safetensors_
     const haul__zip_member *m = e->member;
     char                    quoted[HAUL__QUOTED_SIZE];
     uint32_t                crc = 0;
-    haul_status             status = add_bytes(file, m, 0, e->begin, &crc);
+    HAUL__ASSERT(e->begin <= e->end && e->end <= m->size);
+    haul_status status = add_bytes(file, m, 0, e->begin, &crc);
     crc = haul__crc32(crc, elements, (size_t)(e->end - e->begin));
     if (status == HAUL_OK)
         status = add_bytes(file, m, e->end, m->size - e->end, &crc);
@@ -306,6 +313,7 @@ static haul_status read_span(const haul_safetensors *file, const haul__safetenso
 {
     const haul__file *f = &file->parts[e->part].file;
     const size_t      bytes = (size_t)(e->end - e->begin);
+    HAUL__ASSERT(e->part < file->part_count);
     if (!e->member)
         return haul__file_read(f, place_of(file, e), out, bytes);
     const haul_status status = haul__zip_read(f, e->member, e->begin, out, bytes);
@@ -316,6 +324,7 @@ static haul_status read_elements(const haul_safetensors *file, const haul__safet
 {
     const size_t bytes = (size_t)(e->end - e->begin);
     uint8_t     *in = e->strides ? haul__malloc(bytes) : out;
+    HAUL__ASSERT(e->strides || bytes == bytes_of(e));
     if (!in)
         return haul__fail_memory(LOAD, bytes);
     const haul_status status = read_span(file, e, in);
@@ -366,6 +375,7 @@ haul_tensor *haul_safetensors_load(haul_safetensors *file, const char *name)
     }
     if (check_loadable(file, e))
         return haul__failed_tensor();
+    HAUL__ASSERT(!e->fault && e->dtype != HAUL_DTYPE_NONE);
     return haul__result_within(fits_in_place(file, e) ? load_in_place(file, e) : load_copy(file, e), LOAD);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -31,6 +32,7 @@ static void append(text *t, const char *bytes, size_t size)
     }
     memcpy(t->bytes + t->size, bytes, size);
     t->size += size;
+    HAUL__ASSERT(t->size <= t->capacity);
 }
 
 static void append_text(text *t, const char *bytes)
@@ -103,6 +105,7 @@ static haul_status write_header(text *t, const haul_named_tensor *const *order, 
     for (int i = 0; i < count; i++) {
         if (i || metadata_count)
             append(t, ",", 1);
+        HAUL__ASSERT(offset % haul__dtype_size(order[i]->tensor->dtype) == 0); /* larger elements are before it */
         append_tensor(t, order[i], offset);
         offset += haul_tensor_bytes(order[i]->tensor);
     }
@@ -115,6 +118,7 @@ static haul_status write_header(text *t, const haul_named_tensor *const *order, 
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE, "tensors",
                           "names and metadata need more than the 100 MB that "
                           "the format allows");
+    HAUL__ASSERT(t->size % 8 == 0);
     for (int i = 0; i < 8; i++)
         t->bytes[i] = (char)((uint64_t)(t->size - 8) >> (8 * i) & 255);
     return HAUL_OK;
@@ -202,6 +206,7 @@ static haul_status put_tensor(haul__writer *writer, const haul_named_tensor *t)
     haul_status     status = haul__host_view_begin(&view, t->tensor, t->name, SAVE);
     if (status)
         return status;
+    HAUL__ASSERT(view.bytes == haul_tensor_bytes(t->tensor)); /* as its range in the header */
     status = haul__writer_put(writer, view.data, view.bytes);
     haul__host_view_end(&view);
     return status;

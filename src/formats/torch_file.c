@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
@@ -192,6 +193,7 @@ static haul_status read_layout(const reader *r, haul__safetensors_entry *e, int6
         return malformed(r, "goes past the end of its storage");
     e->begin = (uint64_t)offset * width;
     e->end = (uint64_t)end;
+    HAUL__ASSERT(e->begin < e->end && e->end <= e->member->size);
     if ((uint64_t)count > (e->end - e->begin) / width)
         return set_fault(e, "it has more elements than are stored, as expanded tensors have; save a clone() of it");
     if (plain)
@@ -210,6 +212,7 @@ static haul_status add_entry(reader *r, haul__safetensors_entry **out)
         return malformed(r, "is one of more tensors than the file has room for");
     if (!haul__grow(&h->entries, &r->capacity, wanted, sizeof *h->entries))
         return haul__fail_memory(OPEN, wanted * sizeof *h->entries);
+    HAUL__ASSERT(r->length <= r->name_room && wanted <= r->capacity);
     r->name_room -= r->length;
     *out = &h->entries[h->count];
     **out = (haul__safetensors_entry){.name = haul__strdup(r->length ? r->name : "tensor")};
@@ -273,6 +276,7 @@ static haul_status append_key(reader *r, const haul__pickle_value *key, uint32_t
     memcpy(r->name + r->length, text, size);
     r->length += size;
     r->name[r->length] = 0;
+    HAUL__ASSERT(r->length < MAX_NAME);
     return HAUL_OK;
 }
 
@@ -284,6 +288,7 @@ static haul_status walk_item(reader *r, const haul__pickle_value *key, uint32_t 
         status = walk(r, value, depth);
     r->length = length;
     r->name[length] = 0;
+    HAUL__ASSERT(length < MAX_NAME);
     return status;
 }
 
@@ -293,8 +298,9 @@ static haul_status walk_items(reader *r, uint32_t owner, int depth)
     const haul__pickle_value *v = value_of(r, owner);
     const haul__pickle_link  *links = r->pickle.links;
     const bool                keyed = v->kind == HAUL__PICKLE_DICT;
-    haul_status               status = HAUL_OK;
-    uint32_t                  link = v->first;
+    HAUL__ASSERT(!keyed || v->count % 2 == 0); /* keys and values in turn */
+    haul_status status = HAUL_OK;
+    uint32_t    link = v->first;
     for (uint32_t i = 0; i < v->count && status == HAUL_OK; i += keyed ? 2 : 1) {
         if (!r->left)
             return malformed(r, "has containers that contain each other too often");
@@ -396,6 +402,7 @@ static haul_status read_pickle(reader *r, const haul__zip_member *member)
     if (status == HAUL_OK)
         status = haul__pickle_parse(&r->pickle, bytes, r->size, is_known, r->path, OPEN);
     if (status == HAUL_OK) {
+        HAUL__ASSERT(r->size > 0 && r->size < HAUL__PICKLE_LIMIT && !r->length);
         r->left = 4 * r->size + 64;
         r->name_room = 4 * r->size + 64;
         r->file->header.root = find_root(r);

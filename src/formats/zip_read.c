@@ -106,6 +106,7 @@ static haul_status find_directory(const haul__file *file, directory *d)
     bool        found = false;
     while (status == HAUL_OK && at && !found) {
         at--;
+        HAUL__ASSERT(at + END_SIZE <= size);
         found = has_mark(tail + at, 5) && read16(tail + at + 20) == size - at - END_SIZE;
     }
     if (status == HAUL_OK)
@@ -218,6 +219,7 @@ static haul_status locate(haul__zip *zip, const haul__file *file, uint64_t limit
         if (!has_mark(local, 3))
             return refuse(file, m, "is damaged");
         m->data = m->offset + LOCAL_SIZE + read16(local + 26) + read16(local + 28);
+        HAUL__ASSERT(m->data >= m->offset + LOCAL_SIZE && m->offset <= limit);
         if (m->data > end || m->packed > end - m->data)
             return refuse(file, m, i + 1 < zip->count ? "overlaps another one" : "goes past the end of the file");
     }
@@ -245,6 +247,7 @@ static haul_status read_members(haul__zip *zip, const haul__file *file, const di
         if (!used)
             return haul_error_status();
         at += used;
+        HAUL__ASSERT(at <= size);
     }
     return locate(zip, file, d->offset);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "formats/deflate.h"
 #include "formats/zip.h"
@@ -60,6 +61,7 @@ static haul_status put_header(haul__zip_writer *zip, const member *m)
         put16(put16(p, PADDING), padding);
         extra += 4 + padding;
     }
+    HAUL__ASSERT(extra <= sizeof fields && m->length <= UINT16_MAX);
     put_common(put_mark(head, 3, 4), m, (size_t)extra);
     haul_status status = haul__writer_put(zip->file, head, LOCAL_SIZE);
     if (status == HAUL_OK)
@@ -67,6 +69,7 @@ static haul_status put_header(haul__zip_writer *zip, const member *m)
     if (status == HAUL_OK)
         status = haul__writer_put(zip->file, fields, (size_t)extra);
     zip->at += LOCAL_SIZE + m->length + extra;
+    HAUL__ASSERT(m->deflated || zip->at % ALIGNMENT == 0);
     return status;
 }
 
@@ -83,6 +86,7 @@ static haul_status put_record(haul__zip_writer *zip, const member *m)
     if (m->wide)
         put64(put64(put64(put16(put16(p + m->length, 1), 24), m->size), m->packed), m->offset);
     zip->size += size;
+    HAUL__ASSERT(zip->size <= zip->capacity);
     zip->count++;
     return HAUL_OK;
 }
@@ -123,6 +127,7 @@ haul_status haul__zip_end(haul__zip_writer *zip)
     p = put16(put16(put_mark(p, 5, 6), 0), 0);
     p = put16(put16(p, wide ? 0xffff : count), wide ? 0xffff : count);
     p = put16(put32(put32(p, wide ? 0xffffffff : size), wide ? 0xffffffff : at), 0);
+    HAUL__ASSERT((size_t)(p - end) <= sizeof end);
     haul_status status = haul__writer_put(zip->file, zip->directory, zip->size);
     return status == HAUL_OK ? haul__writer_put(zip->file, end, (size_t)(p - end)) : status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "formats/archive/tar.h"
@@ -60,6 +61,7 @@ static bool normalise(char *name)
         if (length && !(length == 1 && *at == '.')) {
             if (out > name)
                 *out++ = '/';
+            HAUL__ASSERT(out <= at); /* a name becomes no longer */
             memmove(out, at, length);
             out += length;
         }
@@ -87,6 +89,7 @@ static haul_status use(haul__archive *a, uint64_t bytes)
                           "are; unpack it, and name the folder",
                           a->path, limit >> 20);
     a->used += bytes;
+    HAUL__ASSERT(a->used <= limit && limit <= KEPT_LIMIT);
     return HAUL_OK;
 }
 
@@ -110,6 +113,7 @@ static haul_status add(haul__archive *a, char *name, uint64_t size, member **out
         haul__free(copy);
         return haul__fail_memory(a->file.operation, sizeof *a->members);
     }
+    HAUL__ASSERT(a->count < a->capacity);
     *out = &a->members[a->count++];
     **out = (member){.name = copy, .size = size};
     return HAUL_OK;
@@ -129,6 +133,7 @@ typedef struct tar_scan {
 static haul_status keep_member(haul__archive *a, member *m, haul__stream *stream)
 {
     uint64_t got;
+    HAUL__ASSERT(a->kind == PACKED_TAR && !m->kept);
     if (use(a, m->size))
         return haul_error_status();
     if (!(m->kept = haul__malloc((size_t)m->size)))
@@ -164,7 +169,8 @@ static member *find(const haul__archive *a, const char *name)
 static haul_status take_member(void *context, char *name, uint64_t size, haul__stream *stream)
 {
     tar_scan *s = context;
-    member   *m = normalise(name) ? find(s->archive, name) : NULL;
+    HAUL__ASSERT(s->archive->kind == PACKED_TAR);
+    member *m = normalise(name) ? find(s->archive, name) : NULL;
     return m && !m->kept && m->size == size && s->keep(s->wanted, m->name) ? keep_member(s->archive, m, stream)
                                                                            : HAUL_OK;
 }
@@ -380,6 +386,8 @@ size_t haul__archive_lower(const haul__archive *a, const char *name)
         else
             last = middle;
     }
+    HAUL__ASSERT(first == a->count || strcmp(a->members[first].name, name) >= 0);
+    HAUL__ASSERT(!first || strcmp(a->members[first - 1].name, name) < 0);
     return first;
 }
 
@@ -410,6 +418,7 @@ bool haul__archive_has_folder(const haul__archive *a, const char *path)
 
 static haul_status read_zip(const haul__archive *a, const member *m, uint8_t *out)
 {
+    HAUL__ASSERT(a->kind == ZIP && m->size == m->zip->size);
     haul_status status = haul__zip_read(&a->file, m->zip, 0, out, (size_t)m->size);
     if (status == HAUL_OK && haul__crc32(0, out, (size_t)m->size) != m->zip->crc)
         status = refuse(a, m->name, "is damaged: its checksum is wrong");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "haul_config.h"
 
@@ -59,6 +60,7 @@ static haul_status damaged(const haul__stream *s, const char *what)
 static haul_status refill(haul__stream *s)
 {
     const size_t piece = least(s->file->size - s->read, PIECE);
+    HAUL__ASSERT(s->read <= s->file->size);
     if (s->zlib.avail_in || !piece)
         return HAUL_OK;
     if (haul__file_read(s->file, s->read, s->in, piece))
@@ -145,6 +147,7 @@ void haul__stream_close(haul__stream *s)
 static haul_status read_plain(haul__stream *s, uint8_t *out, uint64_t bytes, uint64_t *got)
 {
     const uint64_t left = s->file->size - s->at;
+    HAUL__ASSERT(s->at <= s->file->size);
     *got = bytes < left ? bytes : left;
     haul_status status = out ? haul__file_read(s->file, s->at, out, (size_t)*got) : HAUL_OK;
     s->at += *got;
@@ -160,6 +163,7 @@ haul_status haul__stream_read(haul__stream *s, void *out, uint64_t bytes, uint64
         const size_t piece = least(bytes - *got, out ? (size_t)1 << 30 : PIECE);
         if (unpack(s, out ? (uint8_t *)out + *got : s->skipped, piece, &some))
             return haul_error_status();
+        HAUL__ASSERT(some <= piece);
         *got += some;
         s->at += some;
     }

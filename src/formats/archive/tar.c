@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 
@@ -114,6 +115,7 @@ static haul_status read_long_name(scan *s, uint64_t size)
         return malformed(s, "the name of a member has more than 4,096 bytes, or none");
     if (take(s, s->name, size) || take(s, NULL, padding_of(size)))
         return haul_error_status();
+    HAUL__ASSERT(size < sizeof s->name);
     s->name[size] = 0;
     s->has_name = true;
     return HAUL_OK;
@@ -156,6 +158,7 @@ static haul_status read_attributes(scan *s, char *at, size_t left)
         *equals = 0;
         if (read_attribute(s, key, equals + 1, (size_t)(at + length - 1 - (equals + 1))))
             return haul_error_status();
+        HAUL__ASSERT(length <= left && length > digits);
         at += length;
         left -= length;
     }
@@ -184,6 +187,7 @@ static void read_name(scan *s)
     const bool     posix = memcmp(head + MAGIC, "ustar\0", 6) == 0;
     const size_t   prefix = posix ? strnlen((const char *)head + PREFIX, PREFIX_SIZE) : 0;
     const size_t   name = strnlen((const char *)head + NAME, NAME_SIZE);
+    HAUL__ASSERT(prefix + name + 2 <= sizeof s->name);
     if (s->has_name)
         return;
     memcpy(s->name, head + PREFIX, prefix);
@@ -196,6 +200,7 @@ static haul_status visit_file(scan *s, uint64_t size, haul__tar_visitor *visit, 
 {
     const uint64_t begin = haul__stream_at(s->stream), all = size + padding_of(size);
     haul_status    status = visit(context, s->name, size, s->stream);
+    HAUL__ASSERT(haul__stream_at(s->stream) - begin <= size); /* the visitor stays within the member */
     return status ? status : take(s, NULL, all - (haul__stream_at(s->stream) - begin));
 }
 

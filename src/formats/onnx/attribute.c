@@ -1,6 +1,7 @@
 /* Reads AttributeProto: name 1, f 2, i 3, s 4, t 5, g 6, floats 7, ints 8, strings 9, type 20. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/utf8.h"
 #include "formats/onnx/reader.h"
 
@@ -43,6 +44,7 @@ static haul_status count_items(haul__onnx_reader *r, haul__bytes message, size_t
 static haul_status read_floats(haul__onnx_reader *r, const haul__field *f, haul__onnx_attribute *a)
 {
     if (f->wire == HAUL__LENGTH) {
+        HAUL__ASSERT(f->bytes.size % 4 == 0); /* as it was counted */
         for (size_t i = 0; i < f->bytes.size; i += 4)
             a->floats[a->float_count++] = float_of(haul__little_32(f->bytes.at + i));
         return HAUL_OK;
@@ -120,5 +122,7 @@ haul_status haul__onnx_read_attribute(haul__onnx_reader *r, const haul__field *f
         return haul_error_status();
     while (!status && haul__next_field(&c, &f))
         status = read_field(r, &f, out);
+    HAUL__ASSERT(status || c.fault ||
+                 (out->float_count == floats && out->int_count == ints && out->text_count == texts));
     return status ? status : haul__onnx_end(r, &c);
 }

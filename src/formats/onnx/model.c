@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "formats/onnx/reader.h"
@@ -51,6 +52,7 @@ static haul__onnx_block *find_block(haul__onnx_reader *r, size_t bytes)
         return NULL;
     }
     block->size = whole;
+    HAUL__ASSERT(whole >= bytes);
     block->next = large && first ? first->next : first;
     if (large && first)
         first->next = block;
@@ -71,6 +73,7 @@ void *haul__onnx_room(haul__onnx_reader *r, size_t count, size_t size)
         return NULL;
     void *out = block->memory + block->used;
     block->used += bytes;
+    HAUL__ASSERT(block->used <= block->size && block->used % 16 == 0);
     r->budget -= bytes < r->budget ? bytes : r->budget;
     r->model->memory += bytes;
     return out;
@@ -201,6 +204,8 @@ static haul_status read_node(haul__onnx_reader *r, const haul__field *field, hau
     }
     if (!strcmp(n->domain, "ai.onnx"))
         n->domain = "";
+    HAUL__ASSERT(status ||
+                 (n->input_count == counts[0] && n->output_count == counts[1] && n->attribute_count == counts[2]));
     return status ? status : haul__onnx_end(r, &c);
 }
 
@@ -228,6 +233,8 @@ static haul_status read_members(haul__onnx_reader *r, const haul__field *field, 
         default: break;
         }
     }
+    HAUL__ASSERT(status || (g->node_count == counts[0] && g->tensor_count == counts[1] && g->input_count == counts[2] &&
+                            g->output_count == counts[3]));
     return status ? status : haul__onnx_end(r, &c);
 }
 
@@ -238,6 +245,7 @@ haul_status haul__onnx_read_graph(haul__onnx_reader *r, const haul__field *field
         return haul__onnx_malformed(r, field->place, "graphs are nested more than 8 deep");
     r->depth++;
     const haul_status status = read_members(r, field, out);
+    HAUL__ASSERT(0 < r->depth && r->depth <= HAUL__ONNX_DEPTH);
     r->depth--;
     return status;
 }
@@ -301,6 +309,7 @@ haul_status haul__onnx_read(haul__onnx_model *model, haul__bytes file, const hau
     haul__onnx_reader r = {.model = model, .file = file, .skimmed = skimmed, .path = path, .operation = operation};
     r.budget = file.size > (SIZE_MAX - BLOCK) / HAUL__ONNX_MEMORY ? SIZE_MAX : file.size * HAUL__ONNX_MEMORY + BLOCK;
     const haul_status status = read_model(&r);
+    HAUL__ASSERT(r.depth == 0);
     if (status)
         haul__onnx_free(model);
     return status;

@@ -1,5 +1,7 @@
 #include "formats/onnx/protobuf.h"
 
+#include "base/assert.h"
+
 haul__cursor haul__cursor_of(haul__bytes message)
 {
     return (haul__cursor){.at = message.at, .end = message.size ? message.at + message.size : message.at};
@@ -29,6 +31,7 @@ static size_t left(const haul__cursor *c)
 /* Seven bits a byte, the lowest first; all bytes but the last have the highest bit set. Ten bytes hold 64 bits. */
 static bool read_varint(haul__cursor *c, uint64_t *value)
 {
+    HAUL__ASSERT(c->at <= c->end);
     *value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         if (c->at == c->end)
@@ -74,6 +77,7 @@ bool haul__next_field(haul__cursor *c, haul__field *field)
     uint64_t key;
     if (c->fault || c->at == c->end)
         return false;
+    HAUL__ASSERT(c->at < c->end);
     *field = (haul__field){.place = c->at};
     if (!read_varint(c, &key))
         return false;

@@ -3,6 +3,7 @@
  * The file's bytes have their places in memory; those of large elements are never written, so they take no memory. Only
  * the heads of fields are looked at here. A file that is not well formed is read as a whole, and the reader names its
  * fault. */
+#include "base/assert.h"
 #include "formats/onnx/model.h"
 
 enum { WINDOW = 1 << 16, HEAD = 20 }; /* bytes that are read at once; the most of a field before its content */
@@ -34,6 +35,7 @@ static bool load(skimmer *s, uint64_t end)
     if (end <= s->loaded)
         return true;
     const uint64_t rest = s->file->size - s->loaded, wanted = end - s->loaded;
+    HAUL__ASSERT(s->loaded <= s->file->size && end <= s->file->size);
     const uint64_t bytes = wanted > WINDOW ? wanted : rest < WINDOW ? rest : WINDOW;
     s->status = haul__file_read(s->file, s->loaded, s->data + s->loaded, (size_t)bytes);
     s->loaded += bytes;
@@ -51,7 +53,8 @@ static bool skim(skimmer *s, uint64_t at, uint64_t end, kind message, int depth)
         if (!haul__next_field(&c, &f))
             return false;
         const uint64_t next = (uint64_t)(c.at - s->data);
-        const kind     inner = f.wire == HAUL__LENGTH ? kind_of(message, f.number) : NONE;
+        HAUL__ASSERT(at < next && next <= end);
+        const kind inner = f.wire == HAUL__LENGTH ? kind_of(message, f.number) : NONE;
         if (inner == GRAPH && depth == HAUL__ONNX_DEPTH)
             return false;
         if (message == TENSOR && f.number == HAUL__ONNX_RAW && f.wire == HAUL__LENGTH &&

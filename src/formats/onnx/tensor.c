@@ -3,6 +3,7 @@
 #include <haul/dtype.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -187,6 +188,7 @@ static haul_status settle(const haul__onnx_reader *r, const haul__field *field, 
     }
     if (p->has_raw && p->has_typed)
         return haul__onnx_malformed(r, field->place, "a tensor has its elements twice");
+    HAUL__ASSERT(t->count >= 0 && bytes >= t->count);
     t->field = p->has_raw ? HAUL__ONNX_RAW : types[p->type].field;
     if (p->has_raw)
         return p->raw == (size_t)bytes
@@ -276,6 +278,7 @@ static uint64_t little(const uint8_t *at, size_t width)
 /* Elements as the file has them, little-endian and next to each other. */
 static void unpack(uint8_t *out, int64_t first, size_t width, haul__bytes bytes)
 {
+    HAUL__ASSERT(width > 0 && bytes.size % width == 0);
     uint8_t *at = out + (size_t)first * width;
     if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
         if (bytes.size && at != bytes.at)
@@ -306,6 +309,7 @@ static void copy_fields(const haul__onnx_tensor *t, uint8_t *out, size_t width)
                 put(out, i++, width, value);
         }
     }
+    HAUL__ASSERT(i == t->count); /* as it was counted */
 }
 
 static haul_status copy_file(const haul__file *file, uint64_t offset, size_t width, uint8_t *out, size_t bytes)
@@ -385,6 +389,7 @@ haul_status haul__onnx_elements(const haul__onnx_tensor *t, const char *model_pa
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes", "the tensor has another size");
     if (!bytes)
         return HAUL_OK;
+    HAUL__ASSERT(t->field || t->location); /* the elements are somewhere */
     if (t->file && t->field)
         status = copy_file(t->file, t->offset, width, out, bytes);
     else if (t->field)

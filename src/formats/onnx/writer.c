@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "formats/onnx/protobuf.h"
 
 enum { MOST_OF_VARINT = 10 };
@@ -24,6 +25,7 @@ static void append(haul__message *m, const void *bytes, size_t size)
     if (size)
         memcpy(m->bytes + m->size, bytes, size);
     m->size += size;
+    HAUL__ASSERT(m->size < m->room && m->size <= HAUL__MESSAGE_LIMIT);
 }
 
 /* Seven bits a byte, the lowest first; all bytes but the last have the highest bit set. */
@@ -34,6 +36,7 @@ static void append_varint(haul__message *m, uint64_t value)
     for (; value >= 0x80; value >>= 7)
         bytes[size++] = (uint8_t)(value | 0x80);
     bytes[size++] = (uint8_t)value;
+    HAUL__ASSERT(size <= MOST_OF_VARINT);
     append(m, bytes, size);
 }
 
