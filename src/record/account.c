@@ -33,6 +33,7 @@ haul__account haul__account_read(const haul__dry_run *run, const haul_device *de
         if (is_of(s, device, pinned))
             now += p->changes[i].freed ? -s->block : s->block;
     }
+    HAUL__ASSERT(a.start <= a.peak && from <= a.peak_at && a.peak_at <= p->change_count);
     return a;
 }
 
@@ -77,6 +78,7 @@ haul_estimate_origin *haul__account_origins(const haul__dry_run *run, const haul
     for (size_t i = 0; i < p->store_count; i++)
         if (is_live(&p->stores[i], device, moment))
             find(origins, count, &p->stores[i])->bytes += p->stores[i].block;
+    HAUL__ASSERT((size_t)*count < most); /* one store has one origin at most */
     qsort(origins, (size_t)*count, sizeof *origins, by_bytes);
     return origins;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/operation.h"
 #include "program/role.h"
@@ -94,6 +95,7 @@ static void find(search *x)
         const int                     count = is_constant_call(x, i, &is_prepared) ? o->result_count : 0;
         for (int k = 0; k < count; k++) {
             const int64_t store = x->p->values[o->value + o->operand_count + k].store;
+            HAUL__ASSERT(x->writers[store] == 1 && !x->constant[store]);
             x->constant[store] = true;
             x->prepared[store] = is_prepared;
         }
@@ -104,6 +106,7 @@ haul_status haul__program_find_constants(const haul__program *log, const haul__p
                                          const haul_program *p, bool *constant)
 {
     search x = {.log = log, .order = order, .p = p, .constant = constant};
+    HAUL__ASSERT((size_t)p->operation_count == order->count);
     x.writers = haul__calloc((size_t)p->store_count + 1, sizeof *x.writers);
     x.prepared = haul__calloc((size_t)p->store_count + 1, sizeof *x.prepared);
     const bool has_memory = x.writers && x.prepared;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/driver.h"
 #include "record/fuse.h"
@@ -95,6 +96,7 @@ static void count_live(merging *m, const haul_device *device)
         const haul_program_store *s = &m->p->stores[i];
         if (s->kind == HAUL_STORE_OUTSIDE || s->device != device || m->first[i] < 0 || m->replaced[i] >= 0)
             continue;
+        HAUL__ASSERT(m->first[i] <= m->last[i] && m->last[i] < m->p->operation_count);
         for (int64_t at = m->first[i]; at <= m->last[i]; at++)
             m->live[at] += s->bytes;
     }
@@ -136,6 +138,7 @@ static bool is_candidate(const merging *m, int64_t number)
         c->form.into)
         return false;
     const int64_t from = source_store(m, number), to = copy_of(m, number)->store;
+    HAUL__ASSERT(from < m->p->store_count && to < m->p->store_count);
     return from >= 0 && to >= 0 && m->p->stores[from].device != m->p->stores[to].device && is_only_copy(m, to);
 }
 
@@ -160,6 +163,7 @@ static bool may_stay(merging *m, int64_t a, int64_t b)
 {
     const int64_t             store = copy_of(m, a)->store;
     const haul_program_store *s = &m->p->stores[store];
+    HAUL__ASSERT(a < b && m->replaced[store] < 0);
     if (m->last[store] >= b || (is_kept(m, a) && is_kept(m, b)))
         return true;
     count_live(m, s->device);
@@ -172,6 +176,8 @@ static bool may_stay(merging *m, int64_t a, int64_t b)
 static void merge(merging *m, int64_t a, int64_t b)
 {
     const int64_t kept = copy_of(m, a)->store, over = copy_of(m, b)->store;
+    HAUL__ASSERT(a < b && kept != over && m->replaced[kept] < 0 && m->replaced[over] < 0);
+    HAUL__ASSERT(!m->gone[a] && !m->gone[b]); /* a copy leaves once, and never the one that stays */
     for (int64_t at = m->last[kept] + 1; m->device == m->p->stores[kept].device && at < b; at++)
         m->live[at] += m->p->stores[kept].bytes;
     m->last[kept] = m->last[over] > m->last[kept] ? m->last[over] : m->last[kept];
@@ -213,6 +219,7 @@ static void drop(const merging *m, haul__program_order *order, int64_t *kept)
             order->items[count++] = order->items[i];
         kept[i] = count - 1;
     }
+    HAUL__ASSERT((size_t)count < order->count); /* one is gone at least */
     order->count = (size_t)count;
     for (size_t i = 0; i < order->described_count; i++)
         if (order->of_described[i] >= 0)
@@ -254,6 +261,7 @@ haul_status haul__program_merge_copies(const haul__program *log, haul__program_o
 {
     merging     m = {.log = log, .order = order, .p = p, .of_store = of_store, .replaced = replaced};
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(order->count == (size_t)p->operation_count);
     *any = false;
     if (make_room(&m)) {
         count_writers(&m);

@@ -2,6 +2,7 @@
 #include "record/dry_function.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/guest.h"
 #include "core/scope.h"
 #include "engine/node.h"
@@ -36,6 +37,7 @@ static haul__dry_run *enter(haul__recorder *recorder, const char *operation, boo
         haul__object_release(run);
         return NULL;
     }
+    HAUL__ASSERT(haul__is_dry() && haul__dry_run_now() == run);
     return run;
 }
 
@@ -58,6 +60,7 @@ haul_status haul__dry_function_begin_recorded(haul__dry_function *call, haul__re
         return haul_error_status();
     call->outer = recorder && haul__is_dry() ? haul__thread_exchange(HAUL__DRY_RUN, NULL) : NULL;
     call->run = enter(recorder, operation, &call->is_new);
+    HAUL__ASSERT(!call->run || !call->outer || call->is_new); /* a recording has a run of its own */
     if (call->run)
         return HAUL_OK;
     leave(call);
@@ -72,6 +75,7 @@ haul_status haul__dry_function_call(haul_estimate_function *function, void *cont
 
 void haul__dry_function_end(haul__dry_function *call)
 {
+    HAUL__ASSERT(haul__dry_run_now() == call->run); /* what began within it has ended */
     if (call->is_new)
         haul__dry_run_restore(call->run);
     leave(call);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/guest.h"
 #include "record/account.h"
@@ -65,6 +66,7 @@ static void fill_operations(haul_estimate_result *out, const haul__program *p, s
         out->flops += o.flops;
         out->bytes_touched += o.bytes;
     }
+    HAUL__ASSERT((size_t)out->operation_count <= p->described_count - first);
 }
 
 /* What a device needs more for than its limit has. */
@@ -73,6 +75,8 @@ static void fill_over(haul_estimate_device *out, const haul__program *p, const h
     const haul__program_store  *store = &p->stores[spill->over_store];
     const haul__program_call   *call = spill->over_call < 0 ? NULL : &p->calls[spill->over_call];
     const haul__program_module *module = call ? &call->module : &store->module;
+    HAUL__ASSERT(spill->over > 0 && (size_t)spill->over_store < p->store_count);
+    HAUL__ASSERT(spill->over_call < (int)p->call_count);
     out->over_bytes = spill->over;
     haul__snprintf(out->over_operation, sizeof out->over_operation, "%s", call ? call->name : store->origin);
     haul__snprintf(out->over_module, sizeof out->over_module, "%s", module->of_gradient ? "" : module->path);
@@ -86,6 +90,7 @@ static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d
     const haul__account   host = haul__account_read(d, device, true, p->change);
     haul__spill_plan      spill;
     haul_status           status = haul__spill_plan_make(d, base, p->change, p->command, &spill);
+    HAUL__ASSERT(device && (!pinned->device || pinned->device == device));
     *out = (haul_estimate_device){.device = device,
                                   .start_bytes = plain.start,
                                   .peak_bytes = plain.peak,
@@ -109,6 +114,7 @@ static haul_status fill(haul_estimate_result *out, haul__dry_run *d, const start
     const size_t             most = d->program.described_count - p->described;
     haul_estimate_device    *devices = haul__calloc(HAUL__MAX_DEVICES, sizeof *devices);
     haul_estimate_operation *operations = haul__calloc(most + 1, sizeof *operations);
+    HAUL__ASSERT(p->described <= d->program.described_count && p->change <= d->program.change_count);
     if (!devices || !operations || d->program.incomplete) {
         haul__free(devices);
         haul__free(operations);

@@ -93,6 +93,7 @@ static void take_share(const haul__program *l, const haul__ordered_call *item, h
         all += elements;
         mine += i >= item->first && i < item->first + item->count ? elements : 0;
     }
+    HAUL__ASSERT(0 <= mine && mine <= all);
     if (!all)
         return;
     const double share = (double)mine / (double)all;
@@ -164,9 +165,11 @@ static void find_stores(extract *x)
 /* Values name stores of the log until then. */
 static void number_stores(extract *x)
 {
-    for (int64_t i = 0; i < x->out->value_count; i++)
-        if (x->out->values[i].store >= 0)
-            x->out->values[i].store = x->stores[x->out->values[i].store];
+    for (int64_t i = 0; i < x->out->value_count; i++) {
+        haul_program_value *v = &x->out->values[i];
+        v->store = v->store < 0 ? v->store : x->stores[v->store];
+        HAUL__ASSERT(v->store < x->out->store_count);
+    }
 }
 
 static bool is_inside(const extract *x, int64_t store)
@@ -180,6 +183,7 @@ static void describe_stores(extract *x)
         const haul__program_store *from = &x->log->stores[x->of_store[i]];
         const bool                 inside = is_inside(x, i);
         const bool                 in_one = from->born_in >= 0 && from->born_in == from->freed_in;
+        HAUL__ASSERT(!inside || ((int64_t)x->from.change <= from->born && from->born <= from->freed));
         x->out->stores[i] = (haul_program_store){.kind = !inside  ? HAUL_STORE_OUTSIDE
                                                          : in_one ? HAUL_STORE_SCRATCH
                                                                   : HAUL_STORE_INSIDE,
@@ -223,6 +227,7 @@ static void find_uses(extract *x)
         const int64_t                by = x->order->of_command[i - x->from.command];
         if (by < 0)
             continue;
+        HAUL__ASSERT(by < x->out->operation_count && c->use + (size_t)c->use_count <= l->use_count);
         x->out->operations[by].command_count++;
         for (int k = 0; k < c->use_count; k++)
             use(x, x->stores[l->uses[c->use + (size_t)k]], by);
@@ -272,6 +277,7 @@ static void find_lifetimes(extract *x)
             x->items[i].first = x->items[i].last = operation_after(x, born) + 1;
         if (s->outlives)
             x->items[i].last = x->out->operation_count;
+        HAUL__ASSERT(x->items[i].first <= x->items[i].last);
     }
 }
 
@@ -283,6 +289,7 @@ static void drop_stores(extract *x, const int64_t *replaced)
     const haul__program *l = x->log;
     int64_t             *now = x->groups, count = 0; /* groups have no use yet */
     for (int64_t i = 0; i < x->out->store_count; i++) {
+        HAUL__ASSERT(replaced[i] < i && (replaced[i] < 0 || replaced[replaced[i]] < 0)); /* by one that stays */
         now[i] = replaced[i] < 0 ? count : now[replaced[i]];
         if (replaced[i] >= 0)
             continue;
@@ -330,6 +337,7 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
         return false;
     const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
     const int64_t             place = x->groups[operand->store];
+    HAUL__ASSERT(x->groups[place] == place);
     return is_inside(x, result->store) && is_inside(x, operand->store) && !x->constant[result->store] &&
            !x->constant[operand->store] && r->device == o->device && !r->pinned && !o->pinned && r->bytes == o->bytes &&
            !o->outlives && !(x->apart && r->outlives) && x->groups[result->store] == result->store && !r->within &&
@@ -369,6 +377,7 @@ static bool is_made_before(const extract *x, const turn *at, int64_t number, int
 static const haul_program_value *find_place(const extract *x, const turn *at, int64_t number,
                                             const haul_program_value *result)
 {
+    HAUL__ASSERT(at->first <= number && number <= at->last);
     if (is_made_before(x, at, number, result->store))
         return NULL;
     for (int64_t i = number; i >= at->first; i--) {
@@ -434,6 +443,7 @@ static void find_crossings(extract *x)
         const int                     count = o->operand_count + c->result_count;
         const haul_device            *device = NULL;
         bool                          crosses = false;
+        HAUL__ASSERT(o->result_count == c->result_count);
         for (int i = 0; i < count; i++) {
             const haul_device *here = values[i].store < 0 ? device : x->out->stores[values[i].store].device;
             crosses = crosses || (device && here != device);
@@ -455,6 +465,7 @@ static void widen(const extract *x, const haul_device *device, int64_t more, hau
         if (!is_planned(x, i, device) || x->groups[i] != i)
             continue;
         haul__arena_item *item = &items[number++];
+        HAUL__ASSERT(0 <= item->first && item->first <= item->last && item->last <= end);
         if (x->crosses[i]) {
             item->first = item->first > more ? item->first - more : 0;
             item->last = end - item->last > more ? item->last + more : end;
@@ -476,6 +487,7 @@ static haul_status plan_apart(const extract *x, haul_program_memory *m, haul__ar
         memcpy(wide, items, count * sizeof *wide);
         widen(x, m->device, more, wide);
         bytes = haul__arena_plan(wide, count, haul__device_part_alignment(m->device), &least);
+        HAUL__ASSERT(bytes < 0 || bytes >= m->least_bytes); /* longer lives need no less */
         found = bytes >= 0 && bytes <= most;
         if (found) {
             memcpy(items, wide, count * sizeof *wide);
@@ -523,6 +535,7 @@ static int64_t eager_peak(const extract *x, const haul_device *device)
         if (store < 0 || !in_arena(x, store, device))
             continue;
         now += c->freed ? -x->out->stores[store].block_bytes : x->out->stores[store].block_bytes;
+        HAUL__ASSERT(now >= 0);
         peak = now > peak ? now : peak;
     }
     return peak;
@@ -578,6 +591,8 @@ haul_status haul__program_extract(const haul__program *log, const haul__program_
     haul__program_order order = {.count = 0};
     extract             x = {
                     .log = log, .out = out, .from = *range, .end = log->change_count, .order = &order, .apart = links != NULL};
+    HAUL__ASSERT(range->value <= log->value_count && range->store <= log->store_count);
+    HAUL__ASSERT(range->command <= log->command_count && range->change <= log->change_count);
     haul_status status = extract_program(&x, follows);
     free_extract(&x);
     haul__program_links made = {x.stores, order, x.constant};

@@ -8,6 +8,7 @@
 
 #include "backends/implementation.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/shape.h"
 #include "engine/operation.h"
@@ -24,6 +25,7 @@ typedef struct search {
 haul_status haul__fusing_begin(haul__fusing *f, const haul__program *log, const haul__program_order *order,
                                haul_program *p, const bool *constant)
 {
+    HAUL__ASSERT(order->count == (size_t)p->operation_count);
     *f = (haul__fusing){.log = log, .order = order, .p = p, .constant = constant};
     f->is_off = haul__implementation_left_out(HAUL__BY_fusion) || haul__clock_is_virtual();
     f->places = haul__calloc(log->call_count + 1, sizeof *f->places);
@@ -156,6 +158,7 @@ bool haul__fusing_writes(const haul__fusing *x, int64_t number, int value)
 static bool disturb(const haul__fusing *x, int64_t a, int64_t b)
 {
     const haul_program_value *of_a = haul__fusing_values(x, a), *of_b = haul__fusing_values(x, b);
+    HAUL__ASSERT(x->p->operations[a].result_count == 1 && x->p->operations[b].result_count == 1);
     for (int i = 0; i <= x->p->operations[a].operand_count; i++)
         for (int k = 0; k <= x->p->operations[b].operand_count; k++)
             if (of_a[i].store >= 0 && of_a[i].store == of_b[k].store &&
@@ -174,6 +177,7 @@ static bool has_update_between(const haul__fusing *x, const int64_t *parts, int 
         first = place < first ? place : first;
         last = place > last ? place : last;
     }
+    HAUL__ASSERT(first <= last && last < x->log->described_count);
     for (size_t i = 0; i < x->order->count; i++) {
         const size_t place = x->places[x->order->items[i].call];
         if (x->order->items[i].moved && first < place && place < last)
@@ -207,6 +211,7 @@ const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int
     const bool                is_end = haul__fusing_is_end(x, number);
     const haul_program_value *r = is_end ? haul__fusing_values(x, number) : result_of(x, number);
     const haul_program_value *first = result_of(x, parts[0]);
+    HAUL__ASSERT(0 < count && count <= HAUL__MAX_CHAIN);
     if (haul__fusing_is_end(x, parts[count - 1]))
         return "the operation before it is a reduction";
     if (is_end && !is_made_by(x, parts, count, r))
@@ -231,6 +236,8 @@ const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int
 static void end_chain(search *x)
 {
     for (int i = 0; i < x->count && x->count > 1; i++) {
+        HAUL__ASSERT(x->p->operations[x->parts[i]].device == x->p->operations[x->parts[0]].device);
+        HAUL__ASSERT(x->p->operations[x->parts[i]].fused < 0); /* it is in one chain */
         x->p->operations[x->parts[i]].fused = x->parts[0];
         x->p->operations[x->parts[i]].unfused = "";
     }
@@ -243,6 +250,7 @@ static void add_part(search *x, int64_t number)
         x->count ? haul__fusing_misfit(x->f, x->parts, x->count, number) : "the operation before it is not pointwise";
     if (x->count && why)
         end_chain(x);
+    HAUL__ASSERT(x->count < HAUL__MAX_CHAIN && (!x->count || x->parts[x->count - 1] < number));
     x->p->operations[number].unfused = why ? why : "";
     x->parts[x->count++] = number;
 }
@@ -275,6 +283,7 @@ int64_t haul__program_chain_end(const haul_program *p, int64_t at)
 {
     const int64_t first = p->operations[at].fused;
     int64_t       end = at;
+    HAUL__ASSERT(0 <= first && first <= at);
     for (int64_t i = at + 1; i < p->operation_count; i++) {
         const bool between = p->operations[i].fused < 0;
         if (!between && p->operations[i].fused != first)
@@ -295,7 +304,9 @@ static void find_bounds(const search *x, int64_t *from, int64_t *to)
         if (x->p->operations[i].fused != i)
             continue;
         const int64_t end = haul__program_chain_end(x->p, i);
+        HAUL__ASSERT(end > i); /* a chain has two parts at least */
         for (int64_t k = i; k <= end; k++) {
+            HAUL__ASSERT(from[k] == k && to[k] == k); /* chains do not overlap */
             from[k] = i;
             to[k] = end;
         }
@@ -337,6 +348,7 @@ static void widen_uses(const search *x, const int64_t *from, const int64_t *to, 
             continue;
         s->first = s->first < 0 ? s->first : from[s->first];
         s->last = s->last < 0 ? s->last : to[s->last];
+        HAUL__ASSERT(s->first <= s->last);
     }
 }
 

@@ -96,6 +96,7 @@ static void find_parts(gathering *g, int64_t end)
         if (g->chain[g->list[at]] == chain)
             g->parts[count++] = g->list[at];
     g->part_count = count;
+    HAUL__ASSERT(count > 0 && g->parts[0] == chain);
 }
 
 static bool is_near(const gathering *g, int64_t number)
@@ -110,6 +111,7 @@ static bool is_near(const gathering *g, int64_t number)
  * among them, stays where it is. */
 static bool may_go_later(const gathering *g, int64_t from)
 {
+    HAUL__ASSERT(g->part_count > 0 && from <= g->count);
     for (int64_t at = from; at < g->count; at++) {
         if (g->chain[g->list[at]] == g->chain[g->parts[0]])
             return false;
@@ -131,6 +133,7 @@ static bool may_go_earlier(const gathering *g, int64_t from, int64_t number)
 
 static void insert(gathering *g, int64_t at, int64_t number)
 {
+    HAUL__ASSERT(0 <= at && at <= g->count && g->count < g->f.p->operation_count);
     memmove(g->list + at + 1, g->list + at, (size_t)(g->count - at) * sizeof *g->list);
     g->list[at] = number;
     g->count++;
@@ -165,6 +168,7 @@ static void move_parts(gathering *g)
 /* Joins the operation with the chain whose last part is at `end`; false: it cannot. */
 static bool join(gathering *g, int64_t end, int64_t number, bool is_neighbour)
 {
+    HAUL__ASSERT(end < g->count && g->chain[number] == number); /* it is in no chain yet */
     find_parts(g, end);
     if ((!is_neighbour && !is_near(g, number)) || haul__fusing_misfit(&g->f, g->parts, g->part_count, number))
         return false;
@@ -190,6 +194,7 @@ static void place(gathering *g, int64_t number)
     const int64_t least = g->count > REACH ? g->count - REACH : 0;
     bool          is_neighbour = true;
     const bool    is_end = haul__fusing_is_end(&g->f, number);
+    HAUL__ASSERT(g->count == number); /* all before it have a place */
     g->chain[number] = is_end || haul__fusing_is_part(&g->f, number) ? number : -1;
     for (int64_t at = g->count - 1, last = -1; at >= least && g->chain[number] == number; at--) {
         const bool    ends = haul__fusing_is_end(&g->f, g->list[at]); /* others go before it */
@@ -212,6 +217,7 @@ static void reorder(const gathering *g, haul__program_order *order, haul__ordere
         items[i] = order->items[g->list[i]];
         now[g->list[i]] = i;
     }
+    HAUL__ASSERT((size_t)g->count == order->count);
     memcpy(order->items, items, (size_t)g->count * sizeof *items);
     for (size_t i = 0; i < order->described_count; i++)
         if (order->of_described[i] >= 0)

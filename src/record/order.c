@@ -78,6 +78,7 @@ static void number_calls(ordering *o)
             o->calls[o->count++] = call;
         o->out->of_described[i] = o->count - 1;
     }
+    HAUL__ASSERT((size_t)o->count <= o->described);
 }
 
 /* The call under way when so many calls had been described; -1 before the first. */
@@ -93,6 +94,7 @@ static int64_t number_of(const ordering *o, const haul__program_command *c)
     const bool           is_before =
         c->call >= 0 && l->calls[c->call].listed && c->after < l->described_count && l->described[c->after] == c->call;
     const int64_t by = number_after(o, c->after + is_before);
+    HAUL__ASSERT(-1 <= by && by < o->count);
     return by < 0 && o->count ? 0 : by;
 }
 
@@ -127,6 +129,7 @@ static void touch_all(const ordering *o, int64_t number, int64_t *touched)
 {
     const haul__program      *l = o->log;
     const haul__program_call *c = &l->calls[o->calls[number]];
+    HAUL__ASSERT(0 <= number && number < o->count);
     for (int i = 0; i < c->operand_count + c->result_count; i++)
         if (l->values[c->value + (size_t)i].store >= 0)
             touched[l->values[c->value + (size_t)i].store] = number;
@@ -176,6 +179,7 @@ static int64_t freed_by(const ordering *o, int64_t number, const haul_program_va
         if (values[i].store < 0)
             continue;
         const haul__program_store *s = &o->log->stores[values[i].store];
+        HAUL__ASSERT(o->last[values[i].store] >= number); /* the update itself uses it */
         const bool is_inside = (size_t)values[i].store >= o->range->store && s->planned && !s->pinned_for;
         if (is_inside && s->freed <= (int64_t)o->log->change_count && o->last[values[i].store] == number)
             bytes += s->bytes;
@@ -196,6 +200,7 @@ static haul_status move_groups(ordering *o, int64_t number, int64_t behind)
 {
     const haul__program_call *c = &o->log->calls[o->calls[number]];
     haul_status               status = HAUL_OK;
+    HAUL__ASSERT(behind < number && c->operand_count % c->operation->repeat == 0);
     for (int first = 0; first < c->operand_count && !status; first += c->operation->repeat) {
         const haul_program_value *values = o->log->values + c->value + first;
         move                      m = {number, o->calls[number], first, behind};
@@ -244,6 +249,7 @@ static void add_rest(ordering *o, int64_t number)
     const haul__program_call *c = &o->log->calls[o->calls[number]];
     const int                 each = c->operation->repeat;
     haul__ordered_call        run = {.call = o->calls[number]};
+    HAUL__ASSERT(each > 0);
     for (int first = 0; first <= c->operand_count; first += each) {
         if (first < c->operand_count && !moves_away(o, number, first)) {
             run.first = run.count ? run.first : first;
@@ -274,12 +280,15 @@ static void add_items(ordering *o, int64_t *last)
         else
             add_item(o->out, &(haul__ordered_call){.call = o->calls[k], .count = c->operand_count});
         last[k] = (int64_t)o->out->count - 1;
-        for (size_t i = 0; i < o->move_count; i++)
-            if (o->moves[i].behind == k)
-                add_item(o->out, &(haul__ordered_call){.call = o->moves[i].call,
-                                                       .first = o->moves[i].first,
-                                                       .count = o->log->calls[o->moves[i].call].operation->repeat,
-                                                       .moved = true});
+        for (size_t i = 0; i < o->move_count; i++) {
+            if (o->moves[i].behind != k)
+                continue;
+            HAUL__ASSERT(o->moves[i].number > k + 1); /* it moves towards the beginning */
+            add_item(o->out, &(haul__ordered_call){.call = o->moves[i].call,
+                                                   .first = o->moves[i].first,
+                                                   .count = o->log->calls[o->moves[i].call].operation->repeat,
+                                                   .moved = true});
+        }
     }
 }
 
@@ -305,6 +314,8 @@ static void place_commands(ordering *o, const int64_t *last)
     }
     for (size_t i = 0; i < o->commands; i++) {
         o->out->of_command[i] = o->of_command[i] < 0 ? -1 : o->out->of_command[i];
+        HAUL__ASSERT(o->out->of_command[i] < (int64_t)o->out->count);
+        HAUL__ASSERT(o->of_command[i] < 0 || o->out->of_command[i] >= 0); /* its call has an item */
         if (o->out->of_command[i] >= 0 && command_at(o, (int64_t)i)->checks)
             o->out->items[o->out->of_command[i]].checks = true;
     }
@@ -349,6 +360,7 @@ haul_status haul__program_order_make(const haul__program *log, const haul__progr
                   .out = out,
                   .described = log->described_count - range->call,
                   .commands = log->command_count - range->command};
+    HAUL__ASSERT(range->call <= log->described_count && range->command <= log->command_count);
     *out = (haul__program_order){.count = 0};
     const haul_status status = order_all(&o, moves);
     free_ordering(&o);

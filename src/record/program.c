@@ -2,6 +2,7 @@
 #include <haul/program.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/guest.h"
 #include "core/scope.h"
 #include "record/dry_function.h"
@@ -25,6 +26,7 @@ static haul_status extract_finding(const haul__program *log, const haul__program
     haul_status         status = HAUL_OK;
     for (int i = 0; i < w->count && !status; i++) {
         w->stores[i] = haul__dry_run_store(w->tensors[i]->storage);
+        HAUL__ASSERT(w->stores[i] < (int64_t)log->store_count);
         status = w->stores[i] < 0 ? haul_error_status() : HAUL_OK;
     }
     if (!status)
@@ -46,6 +48,7 @@ haul_status haul__program_run(haul__dry_run *run, haul_estimate_function *functi
                                  log->change_count};
     const haul_status status = haul__dry_function_call(function, context, operation);
     haul_scope_pop(scope);
+    HAUL__ASSERT(out->call <= log->described_count && out->change <= log->change_count); /* a log only grows */
     return !status && log->incomplete ? haul__fail_memory(operation, sizeof *log->stores) : status;
 }
 

@@ -60,6 +60,7 @@ static void apply(reading *r, size_t change)
         return;
     const int64_t bytes = r->log->stores[c->store].block;
     r->now += c->freed ? -bytes : bytes;
+    HAUL__ASSERT(r->now >= 0);
     HAUL__ASSERT(bytes >= 0 && r->out->change_count < r->log->change_count - r->from->change);
     if (!c->freed)
         reach(r, operation_of(r, c->store), change + 1);
@@ -78,16 +79,19 @@ static void read_changes(reading *r)
         if (i < r->log->change_count)
             apply(r, i);
     }
+    HAUL__ASSERT(command == r->log->command_count);
 }
 
 /* Operations that neither submit nor allocate anything have the moment of the one before. */
 static void fill_gaps(reading *r)
 {
-    for (int64_t i = 0; i < r->program->operation_count; i++)
+    for (int64_t i = 0; i < r->program->operation_count; i++) {
         if (r->out->bytes[i] < 0) {
             r->moment[i] = i ? r->moment[i - 1] : r->from->change;
             r->out->bytes[i] = i ? r->out->bytes[i - 1] : r->out->start;
         }
+        HAUL__ASSERT(!i || r->moment[i - 1] <= r->moment[i]); /* so moments can be searched by halves */
+    }
 }
 
 /* ---- lives of stores ---- */
@@ -117,6 +121,7 @@ static void find_lives(reading *r)
         r->out->block[store] = is_of(r, (int)i) ? s->block : 0;
         r->out->from[store] = count_before(r, s->born);
         r->out->until[store] = count_before(r, s->freed) - 1;
+        HAUL__ASSERT(r->out->from[store] <= r->out->until[store] + 1);
     }
 }
 
@@ -149,6 +154,7 @@ static int64_t find_start(const reading *r, const haul__dry_run *run)
         if (is_of(r, c->store))
             now += c->freed ? -r->log->stores[c->store].block : r->log->stores[c->store].block;
     }
+    HAUL__ASSERT(now >= 0);
     return now;
 }
 
@@ -218,6 +224,7 @@ static void move(const haul__residency *r, const haul__spill_schedule *schedule,
     for (int64_t i = 0; i < schedule->count; i++) {
         const haul__spill_move *m = &schedule->moves[i];
         const bool              is_away = (m->after < now && now < m->before) || m->before > count + now;
+        HAUL__ASSERT(m->after < m->before);
         if (is_away != away[m->store]) {
             *bytes += is_away ? -r->block[m->store] : r->block[m->store];
             away[m->store] = is_away;
@@ -235,6 +242,7 @@ haul_status haul__residency_peak(const haul__residency *r, const haul_program *p
     *peak = 0;
     for (size_t i = 0; i < r->change_count; i++) {
         const haul__residency_change *c = &r->changes[i];
+        HAUL__ASSERT(!i || r->changes[i - 1].operation <= c->operation);
         for (; at < c->operation; at++) {
             move(r, schedule, at + 1, program->operation_count, away, &now);
             *peak = larger(*peak, now);

@@ -65,6 +65,7 @@ static void leave(plan *p, int store)
     p->present -= s->block;
     p->done.spilled += s->bytes;
     p->done.to_file += m->place == IN_FILE ? s->bytes : 0;
+    HAUL__ASSERT(p->done.to_file <= p->done.spilled);
     p->done.host_peak = larger(p->done.host_peak, p->held[IN_HOST]);
     p->done.file_peak = larger(p->done.file_peak, p->held[IN_FILE]);
     p->done.missing = larger(p->done.missing, p->held[NOWHERE]);
@@ -99,12 +100,14 @@ static int find_first(const plan *p, int64_t least)
             (found < 0 || goes_before(p, m, &p->movables[found])))
             found = (int)i;
     }
+    HAUL__ASSERT(found < 0 || (is_movable(p, found) && p->movables[found].live));
     return found;
 }
 
 /* As make_room of memory/spill/spill.c. */
 static void make_room(plan *p, int64_t wanted)
 {
+    HAUL__ASSERT(wanted >= 0);
     for (int64_t moved = 0; moved < wanted;) {
         int store = find_first(p, (wanted - moved) / 16);
         store = store >= 0 ? store : find_first(p, 0);
@@ -118,6 +121,7 @@ static void make_room(plan *p, int64_t wanted)
 static void enter(plan *p, int store)
 {
     const int64_t block = p->log->stores[store].block;
+    HAUL__ASSERT(p->movables[store].away == p->movables[store].live); /* it is new, or returns */
     p->movables[store].last = p->clock;
     if (p->present + block > p->limit)
         make_room(p, smaller(block, p->present + block - p->limit));
@@ -140,6 +144,7 @@ static void come_back(plan *p, int store)
 
 static void allocate(plan *p, int store)
 {
+    HAUL__ASSERT((size_t)store >= p->count && !p->movables[store].live); /* in the order of their numbers */
     p->clock++;
     p->call = p->log->stores[store].born_in;
     enter(p, store);
@@ -150,8 +155,10 @@ static void allocate(plan *p, int store)
 
 static void release(plan *p, int store)
 {
+    HAUL__ASSERT(p->movables[store].live);
     p->present -= p->movables[store].away ? 0 : p->log->stores[store].block;
     end_copy(p, store);
+    HAUL__ASSERT(p->present >= 0 && !p->movables[store].away);
     p->movables[store].live = false;
 }
 
@@ -172,6 +179,7 @@ static void submit(plan *p, const haul__program_command *c)
 static void apply(plan *p, const haul__program_change *c)
 {
     const haul__program_store *s = &p->log->stores[c->store];
+    HAUL__ASSERT((size_t)c->store < p->log->store_count && p->present >= 0);
     if (!is_movable(p, c->store))
         p->present -= c->freed && !s->pinned_for && s->device == p->device ? s->block : 0;
     else if (c->freed)
@@ -193,6 +201,7 @@ static void foresee(plan *p, const haul__program_foresight *f)
 {
     if (f->device != p->device)
         return;
+    HAUL__ASSERT(f->kind == HAUL__FORESEES_CALL ? f->position <= f->end : (size_t)f->store < p->log->store_count);
     if (f->kind == HAUL__FORESEES_USE) {
         p->movables[f->store].next = f->position;
     } else if (f->kind == HAUL__FORESEES_RETURN) {
@@ -229,6 +238,7 @@ haul_status haul__spill_plan_make(const haul__dry_run *run, const haul__dry_base
 {
     const haul__program *log = &run->program;
     plan p = {.log = log, .device = base->device, .limit = base->limit, .present = base->start, .clock = 1, .call = -1};
+    HAUL__ASSERT(from <= log->change_count && command <= log->command_count);
     *out = (haul__spill_plan){.spilled = 0};
     if (!base->limit || (from == log->change_count && command == log->command_count))
         return HAUL_OK;
@@ -242,5 +252,6 @@ haul_status haul__spill_plan_make(const haul__dry_run *run, const haul__dry_base
     out->spilled -= before.spilled;
     out->to_file -= before.to_file;
     out->returned -= before.returned;
+    HAUL__ASSERT(0 <= out->to_file && out->to_file <= out->spilled && out->returned >= 0);
     return HAUL_OK;
 }

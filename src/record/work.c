@@ -1,5 +1,6 @@
 #include "record/work.h"
 
+#include "base/assert.h"
 #include "base/numbers.h"
 
 int64_t haul__program_bytes_of(const haul_program_value *v)
@@ -53,5 +54,6 @@ haul__machine_work haul__program_work_of(const haul_program *p, const haul_progr
     for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
         if (p->values[v].store >= 0)
             w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);
+    HAUL__ASSERT(0 <= o->value && o->value + o->operand_count + o->result_count <= p->value_count);
     return w;
 }

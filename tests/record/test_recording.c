@@ -449,6 +449,33 @@ static void test_reads(void **state)
     pair_end(&p);
 }
 
+static haul_status read_and_count(void *calls)
+{
+    ++*(int64_t *)calls;
+    haul_item(haul_ones(HAUL_F32, HAUL_SHAPE(1)));
+    return haul_error_status();
+}
+
+/* The waits are 1, 3, 7, ..., 255, and 256 from then on. A step that is recorded is called twice. */
+static void test_waits__are_bounded(void **state)
+{
+    (void)state;
+    enum { STEPS = 1100, LONGEST = 256 };
+    haul_scope     *scope = haul_scope_push();
+    int64_t         calls = 0, last = 0, longest = 0;
+    haul_recording *r = haul_recording_new(read_and_count, &calls);
+    for (int64_t i = 1; i <= STEPS; i++) {
+        const int64_t before = calls;
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+        if (calls - before < 2)
+            continue;
+        longest = i - last > longest ? i - last : longest;
+        last = i;
+    }
+    assert_int_equal(longest, LONGEST);
+    haul_scope_pop(scope);
+}
+
 /* A batch that a step takes when it is followed would be lost. */
 static haul_status step_with_loader(void *context)
 {
@@ -673,6 +700,7 @@ int main(void)
         cmocka_unit_test(test_gradients_from_before),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_waits__are_bounded),
         cmocka_unit_test(test_takes_batches),
         cmocka_unit_test(test_strict),
         cmocka_unit_test(test_subscriber),

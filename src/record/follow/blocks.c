@@ -68,6 +68,7 @@ static void link_uses(haul__variant *v, size_t *next)
     for (size_t i = 0; i < v->call_count; i++)
         for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
             haul__store_use *u = &v->uses[k];
+            HAUL__ASSERT(u->next > i); /* HAUL__NEVER is the largest */
             u->is_first = next[u->store] == i;
             if (u->next == HAUL__NEVER && u->store >= v->inside_count)
                 u->next = v->call_count + next[u->store];
@@ -109,6 +110,7 @@ haul_status haul__blocks_prepare(haul__variant *v)
         if (s->in_block && !was)
             haul__inside_embed(s);
     }
+    HAUL__ASSERT(status || (v->uses && v->first_use && v->first_use[v->call_count] == v->use_count));
     return status;
 }
 
@@ -121,6 +123,7 @@ static haul__storage *storage_of(const haul__variant *v, size_t store)
 
 void haul__blocks_begin(haul__variant *v)
 {
+    HAUL__ASSERT(v->in_blocks && v->uses && !v->moved_count);
     v->position = haul__next_use_begin(v->call_count);
     for (size_t call = 0; call < v->call_count; call++)
         for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++)
@@ -162,6 +165,7 @@ static int64_t changed_bytes(const haul__variant *v, size_t call, const haul_dev
 static int64_t room_until(const haul__variant *v, size_t call, size_t end, const haul_device *device)
 {
     int64_t live = 0, most = 0;
+    HAUL__ASSERT(call < end && end <= v->call_count);
     for (size_t i = call; i < end; i++) {
         live += i > call ? changed_bytes(v, i, device, false) : 0;
         most = larger(most, live + scratch_bytes(v, &v->calls[i], device));
@@ -210,6 +214,7 @@ static void release(haul__variant *v, haul__inside *s)
 
 void haul__blocks_after(haul__variant *v, size_t call)
 {
+    HAUL__ASSERT(call < v->call_count);
     for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++) {
         const haul__store_use *u = &v->uses[k];
         haul__inside          *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;

@@ -51,6 +51,7 @@ static void list_buffers(const haul__variant *v, haul__chain *x)
                     x->buffers[x->buffer_count++] = k;
         }
         x->write_count = pass ? x->write_count : x->buffer_count;
+        HAUL__ASSERT(x->write_count <= x->buffer_count);
     }
 }
 
@@ -77,6 +78,7 @@ haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__ch
 {
     size_t     tensors = 1;
     const bool ends = haul__reduce_has_tiles(v->calls[first + (size_t)count - 1].operation);
+    HAUL__ASSERT(1 < count && count <= HAUL__MAX_CHAIN && first + (size_t)count <= v->call_count);
     *out = (haul__chain){.first = first, .count = count, .part_count = count - ends, .end_slot = -1};
     for (int i = 0; i < count; i++)
         tensors += (size_t)(v->calls[first + (size_t)i].count + v->calls[first + (size_t)i].result_count);
@@ -142,6 +144,7 @@ static int take_slot(const haul__chain *x, slots *s, int part, bool elementwise)
     for (int i = 0; i < s->count; i++)
         if (!s->held[i] && s->sizes[i] == size)
             return i;
+    HAUL__ASSERT(s->count < HAUL__MAX_CHAIN);
     s->sizes[s->count] = size;
     return s->count++;
 }
@@ -159,6 +162,7 @@ static void place_part(const haul__variant *v, haul__chain *x, slots *s, int par
     for (int i = 0; i < s->count; i++)
         if (s->held[i] && !haul__chain_is_read_from(x, part + 1, s->held[i]))
             s->held[i] = NULL;
+    HAUL__ASSERT(p->slots[0] < s->count);
     if (p->slots[0] >= 0)
         s->held[p->slots[0]] = haul__chain_is_read_from(x, part + 1, l->tensors[0]) ? l->tensors[0] : NULL;
     l->params.nontemporal =
@@ -185,6 +189,7 @@ static size_t aligned(size_t bytes)
 static int64_t tile_of(const haul__chain *x, size_t size)
 {
     const int64_t most = TILE_BYTES / (int64_t)size, each = x->end ? x->end->each : 1;
+    HAUL__ASSERT(each > 0 && most > 0);
     return most < each ? each : most / each * each;
 }
 
@@ -198,6 +203,7 @@ static void plan_tiles(const haul__variant *v, haul__chain *x)
     for (int i = 0; i < x->part_count; i++) {
         place_part(v, x, &s, i);
         grain = x->parts[i].launch.grain > grain ? x->parts[i].launch.grain : grain;
+        HAUL__ASSERT(x->parts[i].launch.params.items == x->parts[0].launch.params.items);
     }
     x->end_slot = x->end ? slot_of(&s, x->end->x) : -1;
     x->slots = s.count;
@@ -205,6 +211,7 @@ static void plan_tiles(const haul__variant *v, haul__chain *x)
     x->slot_bytes = aligned((size_t)x->tile * size) + GAP;
     x->items = x->parts[0].launch.params.items;
     x->tiles = (x->items + x->tile - 1) / x->tile;
+    HAUL__ASSERT((x->tiles - 1) * x->tile < x->items && x->items <= x->tiles * x->tile);
     haul__chain_codes_make(x);
     grain = x->is_at_once ? grain : grain / x->count;
     grain = (grain + x->tile - 1) / x->tile;
@@ -230,6 +237,7 @@ static haul_status learn_end(haul__variant *v, haul__chain *x, haul__call *c)
 
 haul_status haul__chain_learn(haul__variant *v, haul__chain *x, int at, haul__call *c)
 {
+    HAUL__ASSERT(0 <= at && at < x->count && x->part_count <= x->count);
     if (at == x->part_count)
         return learn_end(v, x, c);
     if (!x->parts)
@@ -289,6 +297,7 @@ static void place_tensors(const haul__chain *x, placed *all, char *tiles)
         to->moving = 0;
         to->params = p->launch.params;
         for (int k = 0; k < p->launch.count; k++) {
+            HAUL__ASSERT(p->slots[k] < x->slots);
             if (p->slots[k] >= 0)
                 to->in_tile[to->moving++] = k;
             to->hosts[k] = p->slots[k] >= 0 ? tiles + (size_t)p->slots[k] * x->slot_bytes
@@ -319,6 +328,7 @@ static int64_t run_code(const haul__chain_code *code, const placed *all, int64_t
 static void run_tile(const haul__chain *chain, placed *all, int64_t first, int64_t last)
 {
     int code = 0;
+    HAUL__ASSERT(0 <= first && first < last && last <= chain->items);
     for (int i = 0; i < chain->part_count; i++)
         for (int k = 0; k < all[i].moving; k++)
             all[i].params.offsets[all[i].in_tile[k]] = -first;
@@ -328,6 +338,7 @@ static void run_tile(const haul__chain *chain, placed *all, int64_t first, int64
         run_kernels(all, i, count, has_code ? run_code(&chain->codes[code], all, first, last) : first, last);
         code += has_code;
     }
+    HAUL__ASSERT(code == chain->code_count); /* each code began at a part */
 }
 
 static void run_range(void *const *buffers, const void *params, int64_t first_tile, int64_t last_tile)
@@ -335,6 +346,7 @@ static void run_range(void *const *buffers, const void *params, int64_t first_ti
     run               *x = buffers[0];
     const haul__chain *chain = params;
     placed            *all = haul__scratch(scratch_bytes(chain));
+    HAUL__ASSERT(0 <= first_tile && first_tile < last_tile && last_tile <= chain->tiles);
     if (!all) {
         atomic_store(&x->failed, true);
         return;
@@ -371,6 +383,7 @@ static const haul__implementation fusion = {.id = HAUL__BY_fusion};
 haul_status haul__chain_run(const haul__variant *v, const haul__chain *x)
 {
     haul__region *buffers = haul__work_alloc((size_t)(x->buffer_count + 1) * sizeof *buffers);
+    HAUL__ASSERT(haul__chain_is_known(x) || haul__is_dry());
     if (!buffers)
         return haul__fail_memory(operation, (size_t)x->buffer_count * sizeof *buffers);
     for (int i = 0; i < x->buffer_count; i++)

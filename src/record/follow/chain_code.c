@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/layout/layout.h"
 
 static haul__draft_part describe(const haul__part *part)
@@ -13,6 +14,7 @@ static haul__draft_part describe(const haul__part *part)
                                   .is_flat = haul__layout_is_flat(&l->params, l->count),
                                   .has_memory = part->slots[0] < 0,
                                   .past_caches = l->params.nontemporal};
+    HAUL__ASSERT(0 < l->count && l->count <= HAUL__DRAFT_TENSORS);
     memcpy(out.scalars, l->params.scalars, sizeof out.scalars);
     for (int k = 0; k < out.count; k++)
         out.tensors[k] = (haul__draft_tensor){.memory = (uintptr_t)l->tensors[k]->storage,
@@ -28,6 +30,7 @@ static bool make_code(const haul__draft *d, haul__chain_code *out)
     *out = (haul__chain_code){.first = d->first, .count = d->count};
     out->assembled = haul__assemble(d->parts, d->count, d->values, d->value_count);
     for (int k = 0; k < out->assembled.memory_count && out->assembled.run; k++) {
+        HAUL__ASSERT(out->assembled.memory[k] < d->value_count);
         out->places[k] = d->places[out->assembled.memory[k]];
         out->bytes[k] = d->values[out->assembled.memory[k]].is_bool ? sizeof(bool) : sizeof(float);
     }
@@ -43,6 +46,7 @@ static void make_codes(haul__chain *x, const haul__draft_chain *chain)
         if (!make_code(&d, &x->codes[x->code_count]))
             return;
         x->code_count++;
+        HAUL__ASSERT(x->code_count <= x->part_count / HAUL__FEWEST_CODED_PARTS);
         i += d.count - 1;
     }
 }
@@ -76,6 +80,7 @@ int64_t haul__chain_code_run(const haul__chain_code *code, void *const *addresse
 {
     const int64_t end = last - (last - first) % HAUL__ASM_ELEMENTS;
     bool          aligned = true;
+    HAUL__ASSERT(first <= last && code->assembled.run);
     for (int k = 0; k < code->assembled.memory_count; k++)
         aligned = aligned && (!code->assembled.past_caches[k] ||
                               ((uintptr_t)addresses[k] + (uintptr_t)first * sizeof(float)) % HAUL__ASM_ALIGNED == 0);

@@ -2,6 +2,7 @@
 
 #include "backends/function.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "ops/reduce/reduce.h"
 
 static haul_status take_partial(haul__chain_end *end)
@@ -41,6 +42,7 @@ void haul__chain_end_run_tile(const haul__chain_end *end, void *tile, int64_t fi
 {
     void *x = tile ? tile : end->x->storage->buffer.host;
     void *out = end->partial ? end->partial : end->y->storage->buffer.host;
+    HAUL__ASSERT(end->each > 0 && first % end->each == 0); /* a tile begins with a row, or a part of one */
     haul__reduce_run_tile(&end->passes.items[0], out, x, tile ? -first : end->x->offset, first / end->each,
                           (last + end->each - 1) / end->each);
 }
@@ -48,6 +50,7 @@ void haul__chain_end_run_tile(const haul__chain_end *end, void *tile, int64_t fi
 void haul__chain_end_finish(const haul__chain_end *end)
 {
     const haul__collected_pass *p = &end->passes.items[1];
+    HAUL__ASSERT((end->partial != NULL) == (end->passes.count > 1));
     if (end->partial)
         haul__function_run(p->function, (void *[]){end->y->storage->buffer.host, end->partial, end->partial}, p->params,
                            p->items, p->grain);

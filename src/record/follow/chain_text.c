@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/shape.h"
 #include "record/formula.h"
@@ -92,6 +93,7 @@ static bool add_access(writer *w, haul_tensor *t)
         buffer = w->out->buffer_count++;
         w->out->buffers[buffer] = t;
     }
+    HAUL__ASSERT(w->access_count < MOST_ACCESSES && w->out->buffer_count <= HAUL__CHAIN_BUFFERS);
     w->accesses[w->access_count++] = (access){.tensor = t, .buffer = buffer};
     return true;
 }
@@ -171,6 +173,7 @@ static void find_dims(writer *w)
         for (int k = 0; k < w->access_count; k++)
             w->accesses[k].strides[0] = 1;
     }
+    HAUL__ASSERT(0 < w->ndim && w->ndim <= HAUL_MAX_DIMS);
 }
 
 /* False if there are too many. */
@@ -182,6 +185,7 @@ static bool fill_params(writer *w)
     w->places_at = w->dims_at + w->ndim;
     w->strides_at = w->places_at + w->access_count;
     w->scalars_at = w->strides_at + w->access_count * w->ndim;
+    HAUL__ASSERT(w->access_count > 0 && w->ndim > 0);
     out->word_count = w->scalars_at + 2 * w->count;
     if (out->word_count > HAUL__CHAIN_WORDS)
         return false;
@@ -190,6 +194,7 @@ static bool fill_params(writer *w)
         out->params[w->dims_at + d] = w->dims[d];
     }
     out->params[0] = items;
+    HAUL__ASSERT(items == w->parts[0].launch.tensors[0]->count);
     for (int k = 0; k < w->access_count; k++) {
         out->params[w->places_at + k] = w->accesses[k].tensor->offset;
         for (int d = 0; d < w->ndim; d++)
@@ -272,6 +277,7 @@ static void add_operand(writer *w, int part, int operand)
 {
     const haul_tensor *t = w->parts[part].launch.tensors[operand];
     const int          by = made_by(w, part, t);
+    HAUL__ASSERT(by < part && (by >= 0 || find_access(w, t) >= 0));
     if (by >= 0)
         add(w, "v%d", by);
     else
@@ -348,6 +354,7 @@ static void add_part(writer *w, int part)
 {
     const haul__collected *l = &w->parts[part].launch;
     const haul__formula   *f = haul__formula_of(l->kernel);
+    HAUL__ASSERT(types[l->tensors[0]->dtype] && f->form != HAUL__FORMULA_NONE);
     add(w, "        %s v%d;\n        {\n", types[l->tensors[0]->dtype], part);
     if (f->form == HAUL__FORMULA_CASTS)
         add_cast(w, part);
@@ -389,6 +396,7 @@ static haul_dtype dtype_of(const writer *w)
 
 static bool fits(writer *w, const haul__chain_call *parts, int count, int total, haul__chain_kernel *out)
 {
+    HAUL__ASSERT(0 < count && count <= total);
     *out = (haul__chain_kernel){.buffer_count = 0};
     *w = (writer){.parts = parts, .count = count, .total = total, .out = out};
     if (count > MOST_PARTS || !add_accesses(w))
@@ -410,5 +418,6 @@ haul_status haul__chain_text(const haul__chain_call *parts, int count, int most,
     if (w.failed)
         haul__free(w.text);
     out->text = w.failed ? NULL : w.text;
+    HAUL__ASSERT(*taken <= most && out->write_count <= out->buffer_count);
     return w.failed ? haul__fail_memory("haul_recording_run", w.room) : HAUL_OK;
 }

@@ -1,6 +1,7 @@
 #include "record/follow/device_chain.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "device/generated.h"
 #include "memory/dry_run/dry_run.h"
@@ -44,6 +45,7 @@ bool haul__device_chain_pays(haul__device_chain *chain, const haul__variant *v, 
 
 haul_status haul__device_chain_learn(haul__device_chain *chain, int at, haul__call *c)
 {
+    HAUL__ASSERT(0 <= at && at < chain->count);
     haul__collected *launch = &chain->parts[at].launch;
     const uint32_t   before = haul__collect_begin(launch);
     haul_status      status = c->operation->compute(c);
@@ -76,6 +78,7 @@ static bool is_used_elsewhere(const haul__variant *v, size_t first, int count, c
     const haul__replayed *last = &v->calls[first + (size_t)count - 1];
     const size_t          begin = v->calls[first].tensors;
     const size_t          end = last->tensors + (size_t)(last->count + last->result_count);
+    HAUL__ASSERT(begin < end && end <= v->tensor_count);
     for (size_t i = 0; i < v->tensor_count; i++)
         if ((i < begin || i >= end) && v->tensors[i] && v->tensors[i]->storage == storage)
             return true;
@@ -121,8 +124,10 @@ static haul_status add_group(haul__device_chain *chain, const haul__variant *v, 
     haul__chain_group *group = &chain->groups[chain->group_count++];
     int                taken = 0;
     const haul_status  status = write_text(chain, v, first, &group->call, &taken);
+    HAUL__ASSERT(chain->group_count <= chain->count);
     group->first = first;
     group->count = taken > 1 ? taken : 1;
+    HAUL__ASSERT(first + group->count <= chain->count);
     if (!status && taken > 1)
         group->kernel = haul__kernel_of_text(device, "chain", group->call.text, group->call.dtype, name);
     haul__free(group->call.text);
@@ -156,6 +161,7 @@ haul_status haul__device_chain_launch(const haul__device_chain *chain, const hau
 {
     const haul__chain_kernel *call = &group->call;
     haul__region              buffers[HAUL__CHAIN_BUFFERS];
+    HAUL__ASSERT(group->kernel && 0 < call->write_count && call->write_count <= call->buffer_count);
     for (int i = 0; i < call->buffer_count; i++)
         buffers[i] = (haul__region){call->buffers[i]->storage, 0};
     const haul__command command = {.kind = HAUL__COMMAND_LAUNCH,

@@ -69,6 +69,7 @@ static haul_status check_targets(haul__following *f, const haul__entry *e, const
 static haul_status make_results(haul__following *f, const haul__entry *e, haul_tensor **results)
 {
     const uint32_t *values = f->v->results + e->results;
+    HAUL__ASSERT(e->results + (size_t)e->result_count <= f->v->result_count);
     for (int i = 0; i < e->result_count; i++) {
         if (!values[i]) {
             if (!e->operation->results[i].hidden)
@@ -98,6 +99,7 @@ static haul_status check_call(haul__following *f, const haul__entry *e, const ha
     for (int i = 0; i < a->count; i++)
         if (!haul__follow_is_reference(f, &v->references[e->references + (size_t)i], a->operands[i]))
             return differs_operand(f, e, i, a->operands[i], &v->references[e->references + (size_t)i]);
+    HAUL__ASSERT(f->at < v->entry_count);
     return HAUL_OK;
 }
 
@@ -165,6 +167,7 @@ static bool is_own(const haul__leaf_change *change, const haul_tensor *g)
 
 static haul_status change_leaf(haul__following *f, const haul__entry *e, const haul__leaf_change *change)
 {
+    HAUL__ASSERT(0 <= change->leaf && change->leaf < f->v->leaf_count);
     haul_tensor *leaf = f->leaves[change->leaf];
     if (!leaf || !haul__follow_is_reference(f, &change->before, leaf->grad))
         return differs_in(f, e, "a leaf has another gradient");
@@ -201,12 +204,14 @@ static haul_status check_pass(haul__following *f, const haul__entry *e, const ha
         if (!haul__is_none(t) && t->hooks)
             return differs_in(f, e, "an input has a hook, which followed steps do not call");
     }
+    HAUL__ASSERT(e->leaf_change + e->leaf_change_count <= v->leaf_change_count);
     return HAUL_OK;
 }
 
 static haul_status make_gradients(haul__following *f, const haul__entry *e, haul_tensor **gradients)
 {
     const uint32_t *values = f->v->results + e->results;
+    HAUL__ASSERT(e->results + (size_t)e->result_count <= f->v->result_count);
     for (int i = 0; i < e->result_count; i++) {
         gradients[i] = values[i] ? haul__follow_make(f, values[i]) : NULL;
         if (values[i] && !gradients[i])
@@ -264,6 +269,7 @@ static haul_status check_spilling(haul__following *f)
 static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run, bool frozen)
 {
     const size_t leaves = (size_t)v->leaf_count + 1;
+    HAUL__ASSERT(!*v->refused && !f->base.trial.changes.count); /* nothing is left of another run */
     f->v = v;
     f->run = run;
     f->at = 0;
@@ -409,5 +415,6 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
     else
         commit(f);
     haul__variant_end_run(v);
+    HAUL__ASSERT(!f->base.trial.changes.count);
     return status;
 }

@@ -2,6 +2,7 @@
  * was recorded, so anything else that they read shows in their calls. */
 #include "record/follow/function.h"
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "engine/custom/custom.h"
 #include "engine/driver.h"
@@ -35,8 +36,9 @@ static haul_status compose(haul__following *f, const haul__entry *e, const void 
 {
     haul__call   c;
     haul_tensor *given[HAUL__MAX_OPERANDS];
-    const int    results = haul__custom_of(e->operation)->result_count;
-    haul_status  status = stand_in(f, e, given);
+    HAUL__ASSERT(e->kind == HAUL__ENTRY_FUNCTION && e->gradient < 0 && e->count <= HAUL__MAX_OPERANDS);
+    const int   results = haul__custom_of(e->operation)->result_count;
+    haul_status status = stand_in(f, e, given);
     if (status)
         return status;
     haul__call_settings_set(&e->settings); /* the innermost scope restores the thread's */
@@ -59,7 +61,9 @@ haul_status haul__follow_compose(haul__following *f, const haul__entry *e, const
 
 static haul_status differentiate(haul__following *f, const haul__entry *e)
 {
-    haul_tensor         *given[HAUL__GRADIENT_GIVEN];
+    haul_tensor *given[HAUL__GRADIENT_GIVEN];
+    HAUL__ASSERT(0 <= e->gradient && (size_t)e->gradient < f->v->gradient_count);
+    HAUL__ASSERT(e->count <= HAUL__GRADIENT_GIVEN);
     haul_custom_gradient g = f->v->gradients[e->gradient];
     haul_status          status = stand_in(f, e, given);
     if (status)

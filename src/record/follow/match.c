@@ -38,6 +38,7 @@ static bool is_apart(const haul__following *f, const haul__outside *o, const hau
 
 static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
 {
+    HAUL__ASSERT(o->run <= f->run); /* runs have ascending numbers */
     if (o->run == f->run)
         return o->bound == storage;
     if (storage->device != o->device || (storage->planned && !f->outer) || storage->lent || !is_apart(f, o, storage))
@@ -83,6 +84,8 @@ bool haul__follow_is_reference(haul__following *f, const haul__reference *r, hau
         return false;
     if (t->requires_grad != r->requires_grad)
         return false;
+    HAUL__ASSERT(r->kind != HAUL__INSIDE || r->value < v->made_count);
+    HAUL__ASSERT(r->kind != HAUL__OUTSIDE || (size_t)r->outside < v->outside_count);
     if (r->kind == HAUL__INSIDE)
         return t->followed == v->base + r->value && t->storage == storage_of(f, &v->made[r->value]) && is_leaf(f, r, t);
     return !t->node && has_form(t, &v->forms[r->form]) && bind(f, &v->outsides[r->outside], t->storage) &&
@@ -134,6 +137,7 @@ static haul_status renew(haul__following *f, const haul__made *m)
     haul__inside *s = at < 0 ? NULL : &f->v->insides[at];
     if (!s || s->offset >= 0 || s->run == f->run)
         return HAUL_OK;
+    HAUL__ASSERT(s->run < f->run && !s->within);
     s->run = f->run;
     return renew_now(f, s, s->storage ? count_ending(f, s->storage) : 0);
 }
@@ -155,6 +159,7 @@ haul_tensor *haul__follow_make(haul__following *f, uint32_t value)
     haul__tensor_take_form(t, form);
     t->storage = storage;
     haul__object_keep(t->storage);
+    HAUL__ASSERT(m->store >= 0 && t->followed == 0);
     t->followed = v->base + value;
     if (m->tracked) {
         t->node = v->marker;

@@ -84,6 +84,7 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 {
     haul__arena *a = haul__arenas_of(arenas, needed->device);
     if (!a) {
+        HAUL__ASSERT(arenas->count < HAUL__MAX_DEVICES);
         a = &arenas->items[arenas->count++];
         *a = (haul__arena){.device = needed->device};
     }
@@ -96,6 +97,7 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
     if (!a->storage)
         return haul_error_status();
     a->bytes = bytes;
+    HAUL__ASSERT(a->bytes >= needed->bytes);
     atomic_fetch_add(&a->storage->uses->fixed, 1); /* its stores name places in it */
     return HAUL_OK;
 }
@@ -125,6 +127,7 @@ static haul_status place(haul__inside *s, const haul__storage *arena, bool apart
 
 void haul__inside_leave(haul__inside *s)
 {
+    HAUL__ASSERT(s->storage == &s->own || !s->sub_buffer); /* a place in an arena */
     if (s->storage != &s->own)
         return;
     for (int i = 0; i < HAUL__ATTACHMENTS; i++)
@@ -142,6 +145,7 @@ bool haul__inside_is_free(const haul__inside *s, int holders)
 
 haul_status haul__inside_renew(haul__inside *s, int holders)
 {
+    HAUL__ASSERT(s->offset < 0 && !s->in_block); /* it has memory of its own */
     if (haul__inside_is_free(s, holders))
         return HAUL_OK;
     haul__storage *fresh = s->pinned_for ? haul__host_alloc_for(s->pinned_for, (size_t)s->bytes, "haul_recording_run")
@@ -169,6 +173,7 @@ void haul__inside_embed(haul__inside *s)
     if (s->storage != own)
         release_storage(s);
     haul__inside_leave(s);
+    HAUL__ASSERT(!s->storage && !s->sub_buffer);
     haul__storage_embed(own, s->device);
     own->bytes = (size_t)s->bytes;
     own->release = stays;
@@ -233,6 +238,7 @@ void haul__variant_end_run(haul__variant *v)
 /* Memory apart from the arena, for a step whose updates do not move. */
 static haul_status take_apart(haul__inside *s)
 {
+    HAUL__ASSERT(s->early && s->offset >= 0 && !s->in_block);
     if (is_apart(s))
         return HAUL_OK;
     haul__storage *fresh = step_memory(haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run"));
@@ -275,6 +281,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
     haul__places_forget(v);
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];
+        HAUL__ASSERT(!s->in_block || s->offset >= 0);
         if (s->in_block)
             continue;
         if (s->within)

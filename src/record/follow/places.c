@@ -39,6 +39,7 @@ static haul_status begin_anew(haul__segments *s, const haul__arena *a)
 {
     if (!haul__grow(&s->items, &s->room, 1, sizeof *s->items))
         return no_memory(1);
+    HAUL__ASSERT(a->bytes > 0);
     s->items[0] = (haul__segment){a->bytes, a->storage->uses};
     s->count = 1;
     return HAUL_OK;
@@ -77,6 +78,7 @@ static size_t find(const haul__segments *s, int64_t offset)
 static void replace(haul__segments *s, size_t from, size_t to, const haul__inside *store, haul__uses *uses)
 {
     const int64_t begin = from ? s->items[from - 1].end : 0, end = store->offset + store->bytes;
+    HAUL__ASSERT(from <= to && to < s->count && begin <= store->offset && end <= s->items[to].end);
     haul__segment fresh[3];
     size_t        count = 0;
     if (begin < store->offset)
@@ -87,6 +89,8 @@ static void replace(haul__segments *s, size_t from, size_t to, const haul__insid
     memmove(s->items + from + count, s->items + to + 1, (s->count - to - 1) * sizeof *s->items);
     memcpy(s->items + from, fresh, count * sizeof *fresh);
     s->count += count - (to - from + 1);
+    for (size_t i = 1; HAUL__ASSERTS && i < s->count; i++)
+        HAUL__ASSERT(s->items[i - 1].end < s->items[i].end);
 }
 
 static haul_status make(haul__variant *v, haul__inside *store)
@@ -118,6 +122,7 @@ static haul__inside *inside_of(haul__variant *v, const haul__storage *storage)
     const char *begin = (const char *)v->insides, *at = (const char *)storage;
     if (at < begin || at >= (const char *)(v->insides + v->inside_count))
         return NULL;
+    HAUL__ASSERT(storage == &v->insides[(size_t)(at - begin) / sizeof *v->insides].own);
     return &v->insides[(size_t)(at - begin) / sizeof *v->insides];
 }
 
@@ -130,6 +135,7 @@ static haul_status make_storage(haul__variant *v, const haul__storage *storage)
 haul_status haul__places_make(haul__variant *v, const haul__replayed *r)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(r->scratch + (size_t)r->scratch_count <= v->scratch_count);
     if (!v->apart || haul__is_dry())
         return HAUL_OK;
     for (int i = 0; i < r->result_count && !status; i++) {

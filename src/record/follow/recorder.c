@@ -66,6 +66,7 @@ static int outside_of(recorder *r, const haul_tensor *t, int log_store)
     haul__map_entry *e = haul__map_insert(&r->outsides, (const void *)((uintptr_t)log_store + 1), &is_new);
     if (!e || ROOM(v, outsides, outside_count, outside_room, 0))
         return e ? -1 : (haul__fail_memory("haul_recording_run", sizeof *e), -1);
+    HAUL__ASSERT(is_new || (uintptr_t)e->value - 1 < v->outside_count);
     if (!is_new)
         return (int)((uintptr_t)e->value - 1);
     v->outsides[v->outside_count] =
@@ -107,6 +108,7 @@ static haul_status refer(recorder *r, haul_tensor *t, const char *name, haul__re
         out->requires_grad = t->requires_grad;
         out->leaf = leaf_of(r, t);
         out->value = t->followed - r->v->base;
+        HAUL__ASSERT(0 < out->value && out->value < r->v->made_count);
         return HAUL_OK;
     }
     if (haul__dry_run_planned(t->storage))
@@ -180,6 +182,7 @@ static haul_status add_results(recorder *r, const haul__asked *a, haul__entry *e
         v->results[v->result_count++] = number;
         e->result_count++;
     }
+    HAUL__ASSERT(e->results + (size_t)e->result_count == v->result_count);
     return HAUL_OK;
 }
 
@@ -188,6 +191,7 @@ static haul_status record_call(haul__recorder *base, int call, const haul__asked
     recorder      *r = (recorder *)base;
     haul__program *log = &haul__dry_run_now()->program;
     haul_status    status = HAUL_OK;
+    HAUL__ASSERT((size_t)call < log->call_count);
     if (r->in_pass || !is_of_program(r, log, call))
         return HAUL_OK;
     haul__entry e = {.kind = HAUL__ENTRY_CALL,
@@ -199,6 +203,7 @@ static haul_status record_call(haul__recorder *base, int call, const haul__asked
                      .references = r->v->reference_count,
                      .log_call = call,
                      .call = -1};
+    HAUL__ASSERT(!a->operation->is_custom || !a->operation->compose || r->composed < r->v->entry_count);
     if (a->operation->is_custom && a->operation->compose)
         r->v->entries[r->composed].composes = r->v->entry_count;
     for (int i = 0; i < a->count && !status; i++)
@@ -282,6 +287,7 @@ static haul_status record_gradients(haul__recorder *base, haul_tensor *const *gr
     haul__variant *v = r->v;
     if (r->in_pass || ROOM(v, results, result_count, result_room, (size_t)count))
         return r->in_pass ? HAUL_OK : haul_error_status();
+    HAUL__ASSERT(r->pass < v->entry_count && v->entries[r->pass].kind == HAUL__ENTRY_PASS);
     v->entries[r->pass].results = v->result_count;
     v->entries[r->pass].result_count = count;
     for (int i = 0; i < count; i++) {
@@ -347,6 +353,7 @@ static haul_status begin_function(haul__recorder *base, haul__asked_function *f)
     f->outer.in_gradient = r->in_gradient;
     r->floor = haul__dry_run_now()->program.now;
     r->in_pass = false;
+    HAUL__ASSERT(f->outer.floor <= r->floor); /* it runs within what ran before */
     r->in_gradient = r->in_gradient || f->gradient;
     return add_entry(v, &e);
 }
@@ -392,6 +399,7 @@ static haul_status record(recorder *r, haul_status (*function)(void *), void *co
         status = haul__dry_function_call(function, context, operation);
     haul_scope_pop(scope);
     const haul__program *log = &d.run->program;
+    HAUL__ASSERT(status || (!r->in_pass && !r->in_gradient && r->floor == -1)); /* all that began has ended */
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
     if (!status && !*r->v->refused)

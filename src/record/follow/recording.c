@@ -120,6 +120,7 @@ static haul_status run_eagerly(haul_recording *r, const char *why)
     if (!scope)
         return haul_error_status();
     give_back(r);
+    HAUL__ASSERT(!r->arenas.count); /* the step may use all of the memory */
     snprintf(r->report.reason, sizeof r->report.reason, "%s", why);
     haul__workspace *work = haul__workspace_set(&r->arenas.work);
     haul__guest      before = haul__guest_begin();
@@ -143,6 +144,7 @@ static void use(haul_recording *r, int at)
 
 static haul_status follow(haul_recording *r, int at, bool *followed)
 {
+    HAUL__ASSERT(0 <= at && at < r->report.variants && atomic_load(&r->running));
     if (at)
         haul__variant_let_go(r->variants[0]);
     if (haul__arenas_spill(&r->arenas))
@@ -204,7 +206,8 @@ static haul_status follow_new(haul_recording *r, char *why, size_t size, bool *f
             haul__variant_free(r->variants[--r->report.variants]);
         }
     }
-    r->wait = *followed ? 0 : r->wait < LONGEST_WAIT ? 2 * r->wait + 1 : LONGEST_WAIT;
+    HAUL__ASSERT(status || r->report.variants == before + *followed); /* one that differs is not kept */
+    r->wait = *followed ? 0 : r->wait < LONGEST_WAIT / 2 ? 2 * r->wait + 1 : LONGEST_WAIT;
     r->next = r->steps + r->wait;
     return status;
 }
@@ -224,6 +227,7 @@ static haul_status run_otherwise(haul_recording *r)
         status = follow_new(r, why, sizeof why, &followed);
         snprintf(r->unfollowed, sizeof r->unfollowed, "%s", why);
     }
+    HAUL__ASSERT(r->report.variants <= r->most);
     if (followed || status)
         return status;
     return r->strict ? refuse_eager(why) : run_eagerly(r, why);
@@ -235,6 +239,7 @@ static haul_status run(haul_recording *r, const char *why)
     bool        followed = false;
     haul_status status = HAUL_OK;
     r->steps++;
+    HAUL__ASSERT(r->report.variants <= r->most && r->most <= MOST_VARIANTS);
     if (!r->begun)
         return run_eagerly(r, "the first step runs as it is");
     if (why)

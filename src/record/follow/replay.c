@@ -56,6 +56,7 @@ static void draw(haul__variant *v, const haul__replayed *r)
         state = haul__random_take(blocks);
     } else {
         const haul__replayed *by = &v->calls[r->drawn_by];
+        HAUL__ASSERT(r->drawn_by < r - v->calls && by->draws == HAUL__DRAWS);
         memcpy(&state, v->attributes.bytes + by->form.attributes + by->operation->random_at, sizeof state);
     }
     memcpy(attributes + r->operation->random_at, &state, sizeof state);
@@ -101,6 +102,7 @@ static void begin(run *x, const haul__replayed *r, haul__call *c)
     c->saves_results = r->form.saves_results;
     c->writes = r->form.writes;
     c->inferred = c->fits = true;
+    HAUL__ASSERT(r->result_count <= HAUL__MAX_RESULTS && r->scratch + (size_t)r->scratch_count <= v->scratch_count);
     if (r->count <= HAUL__OWN_OPERANDS)
         memcpy(c->own_operands, tensors, (size_t)r->count * sizeof *tensors);
     else
@@ -147,6 +149,7 @@ static haul_status compute_on_device(run *x, const haul__replayed *r)
     haul__variant *v = x->v;
     haul__chain   *chain = &v->chains[r->chain];
     haul_status    status = HAUL_OK;
+    HAUL__ASSERT(r == &v->calls[chain->first]);
     if (!chain->on_device && !x->watch->refuses)
         chain->on_device = haul__device_chain_new(chain->count);
     haul__device_chain *d = chain->on_device;
@@ -171,6 +174,7 @@ static haul_status compute_chain(run *x, const haul__replayed *r)
     haul__variant *v = x->v;
     haul__chain   *chain = &v->chains[r->chain];
     haul_status    status = HAUL_OK;
+    HAUL__ASSERT(r == &v->calls[chain->first]);
     if (!haul__device_is_host(r->device))
         return compute_on_device(x, r);
     for (int i = 0; i < chain->count && !status && !haul__is_dry() && !haul__chain_is_known(chain); i++) {
@@ -269,6 +273,7 @@ static haul_status run_all(run *x)
         if (!status)
             status = run_call(x, r);
     }
+    HAUL__ASSERT(late <= v->moved_count);
     return status ? status : run_late(x, SIZE_MAX, &late);
 }
 
@@ -284,6 +289,7 @@ static haul_status run_in_blocks(run *x)
 {
     haul__variant *v = x->v;
     haul_status    status = HAUL_OK;
+    HAUL__ASSERT(!v->moved_count);
     haul__blocks_begin(v);
     for (size_t i = 0, end; i < v->call_count && !status; i = end) {
         end = end_of_turn(v, i);
@@ -351,6 +357,7 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
 {
     haul_scope  scope;
     haul_status status = haul__places_begin(v, arenas);
+    HAUL__ASSERT(v->generation == arenas->generation + 1); /* its stores have places in these */
     if (!status)
         status = haul__scope_open(&scope, "haul_recording_run");
     if (status)

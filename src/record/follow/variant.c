@@ -51,6 +51,7 @@ static haul__inside describe_inside(const completion *x, int64_t store)
     const haul_program_store *s = &x->program.stores[store];
     const bool                constant = x->links.constants[store];
     const bool                is_apart = s->outlives || s->pinned || constant || !haul__device_divides(s->device);
+    HAUL__ASSERT(!(s->within && is_apart)); /* what a chain alone uses needs no memory of its own */
     return (haul__inside){.device = s->device,
                           .bytes = s->bytes,
                           .offset = s->within                   ? 0
@@ -98,6 +99,7 @@ static haul_status add_stores(completion *x)
         if ((!used[i] && !is_temporary(x, (int64_t)i)) || v->stores[i].outside >= 0 ||
             (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
             continue;
+        HAUL__ASSERT(v->stores[i].outside < 0 && v->inside_count < count);
         v->stores[i].inside = (int)v->inside_count;
         v->insides[v->inside_count++] = describe_inside(x, (int64_t)i);
     }
@@ -245,6 +247,7 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
                           .tensors = v->tensor_count};
     r->form.writes =
         item->count < 64 ? c->form.writes >> item->first & ((UINT64_C(1) << item->count) - 1) : c->form.writes;
+    HAUL__ASSERT(v->call_count <= (size_t)number && c->listed);
     v->modules[v->call_count] = c->module;
     v->constant = v->constant || r->once;
     for (int i = 0; i < item->count + c->result_count; i++) {
@@ -258,6 +261,7 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
     const haul_status status = add_attributes(x, item, r);
     if (!status)
         find_draw(v, r);
+    HAUL__ASSERT(v->tensor_count <= (size_t)x->program.value_count);
     x->calls[item->call] = (int)v->call_count++;
     return status;
 }
@@ -325,6 +329,7 @@ static haul_status add_calls(completion *x)
             status = add_call_of_chain(x, &order->items[i], (int64_t)i);
     for (size_t i = 0; i < x->v->entry_count && !status; i++) {
         haul__entry *e = &x->v->entries[i];
+        HAUL__ASSERT(e->kind != HAUL__ENTRY_CALL || (size_t)e->log_call < x->log->call_count);
         e->call = e->kind == HAUL__ENTRY_CALL && e->operation->varies ? x->calls[e->log_call] : -1;
     }
     return status;
@@ -388,6 +393,7 @@ static void add_scratch(completion *x)
         v->calls[i].scratch = v->scratch_count;
         v->scratch_count += (size_t)v->calls[i].scratch_count;
         v->calls[i].scratch_count = 0;
+        HAUL__ASSERT(v->scratch_count <= v->inside_count);
     }
     for (size_t i = 0; i < x->log->store_count; i++) {
         haul__replayed *r = allocates(x, i);
@@ -414,6 +420,7 @@ static void add_arenas(const completion *x)
     for (int i = 0; i < x->program.memory_count; i++) {
         const haul__arena needed = {.device = x->program.memory[i].device,
                                     .bytes = arena_bytes(v, x->program.memory[i].device)};
+        HAUL__ASSERT(needed.bytes <= x->program.memory[i].arena_bytes);
         if (needed.bytes > 0)
             v->needed.items[v->needed.count++] = needed;
     }

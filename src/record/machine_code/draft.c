@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 static const haul__draft_tensor *tensor_of(const haul__draft *d, int value)
 {
     return &d->chain->parts[d->places[value].part].tensors[d->places[value].tensor];
@@ -37,6 +39,7 @@ static int add_value(haul__draft *d, int part, int tensor)
 {
     const haul__draft_tensor *t = &d->chain->parts[part].tensors[tensor];
     const int                 v = d->value_count++;
+    HAUL__ASSERT(v < HAUL__ASM_VALUES && tensor < d->chain->parts[part].count);
     d->places[v] = (haul__draft_place){part, tensor};
     d->values[v] = (haul__asm_value){
         .is_bool = t->dtype == HAUL_BOOL, .in_memory = tensor > 0, .repeated = tensor > 0 && t->repeated};
@@ -56,6 +59,7 @@ static bool is_read_from(const haul__draft_chain *x, int from, uintptr_t memory)
 static void place_results(haul__draft *d)
 {
     const int end = d->first + d->count;
+    HAUL__ASSERT(end <= d->chain->count);
     for (int i = 0; i < d->count; i++) {
         const haul__draft_part *part = &d->chain->parts[d->first + i];
         haul__asm_value        *v = &d->values[d->parts[i].result];
@@ -81,6 +85,7 @@ static bool add_part(haul__draft *d)
         const int known = find_value(d, &part->tensors[k]);
         to->operands[k - 1] = known >= 0 ? known : add_value(d, at, k);
     }
+    HAUL__ASSERT(d->value_count < HAUL__ASM_VALUES);
     to->result = add_value(d, at, 0);
     if (!haul__asm_has(to, d->values))
         return false;
@@ -91,6 +96,7 @@ static bool add_part(haul__draft *d)
 /* As many parts from `first` on as have code, up to `most`; false if there are too few. */
 static bool draft_parts(haul__draft *d, const haul__draft_chain *x, int first, int most)
 {
+    HAUL__ASSERT(0 <= first && first + most <= x->count);
     *d = (haul__draft){.chain = x, .first = first};
     while (d->count < most && add_part(d))
         continue;

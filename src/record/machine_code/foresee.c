@@ -1,6 +1,7 @@
 #include "record/machine_code/foresee.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "ops/reduce/reduce.h"
 #include "record/fuse.h"
@@ -42,6 +43,7 @@ static haul__draft_part describe(const foreseen *x, int64_t number)
         const haul_program_value *t = k ? v + k - 1 : result;
         out.tensors[k] = (haul__draft_tensor){memory_of(t), t->offset, t->dtype, l->repeated >> k & 1};
     }
+    HAUL__ASSERT(out.count > 0 && o->result_count == 1);
     return out;
 }
 
@@ -58,6 +60,7 @@ static void find_parts(foreseen *x, int64_t first)
             x->end = memory_of(&x->p->values[o->value]);
             continue;
         }
+        HAUL__ASSERT(x->count < HAUL__MAX_CHAIN && !x->end); /* a reduction is the end */
         x->numbers[x->count] = i;
         x->parts[x->count++] = describe(x, i);
     }
@@ -89,6 +92,7 @@ static void find_code(foreseen *x, const char *why)
     for (int i = 0; i < x->count; i++) {
         haul_program_operation *o = &x->p->operations[x->numbers[i]];
         if (!why && haul__draft_code(&d, &chain, i)) {
+            HAUL__ASSERT(d.first == i && i + d.count <= x->count);
             for (int k = 0; k < d.count; k++)
                 x->p->operations[x->numbers[i + k]].assembled = x->numbers[i];
             i += d.count - 1;
