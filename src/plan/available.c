@@ -3,6 +3,7 @@
 #include <haul/device.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/system/free_memory.h"
 
@@ -29,6 +30,7 @@ int64_t haul__available_to_training(haul_device *device, int64_t start)
     haul_device_properties p = {.memory_bytes = 0};
     if (haul_device_describe(device, &p))
         return 0;
+    HAUL__ASSERT(start >= 0);
     int64_t available = device == haul_cpu() || p.shares_host_memory ? haul__available_on_host() : p.memory_bytes;
     if (!available || (p.memory_bytes && p.memory_bytes < available))
         available = p.memory_bytes;

@@ -4,6 +4,7 @@
 #include <haul/scope.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "plan/fit.h"
 #include "plan/probe.h"
@@ -69,6 +70,7 @@ static void find_size(const haul__batch_request *r, haul__batch_sizes *sizes, ha
     sizes->runs++;
     if (status)
         return;
+    HAUL__ASSERT(segments.count <= HAUL__MOST_SEGMENTS); /* one bit each */
     sizes->segments = segments;
     for (int i = 0; i < segments.count; i++)
         size->on |= (uint64_t)segments.items[i].on << i;
@@ -90,6 +92,7 @@ static const haul__batch_size *try_size(const haul__batch_request *r, haul__batc
         return size;
     if (sizes->runs == HAUL__MOST_BATCH_RUNS)
         return NULL;
+    HAUL__ASSERT(sizes->count <= sizes->runs && sizes->count < HAUL__MOST_BATCH_SIZES);
     size = &sizes->items[sizes->count++];
     size->batch = batch;
     find_size(r, sizes, size);
@@ -108,6 +111,7 @@ typedef struct search {
 
 static void try_next(search *s, int64_t batch)
 {
+    HAUL__ASSERT(s->fits.batch < batch && batch < s->fails.batch);
     const haul__batch_size *size = try_size(s->r, s->sizes, batch);
     if (size->need.fits) {
         s->fits = *size;
@@ -134,6 +138,7 @@ static double meet_limit(const search *s)
 
 static int64_t next_size(const search *s)
 {
+    HAUL__ASSERT(s->fails.batch - s->fits.batch > 1); /* there is one in between */
     enum { FEW = 16 }; /* sizes of tensors go in steps, so there is no line between few batches */
     const bool   leads = !s->r->spill && !s->r->recompute && s->fits.need.bytes && s->fails.need.bytes;
     const double least = (double)s->fits.batch + 1, most = (double)s->fails.batch - 1;
@@ -168,6 +173,7 @@ int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__b
             break;
         }
     }
+    HAUL__ASSERT(!s.fits.batch || (s.fits.need.fits && s.fits.batch < bound));
     *need = s.fits.need;
     return s.fits.batch;
 }
@@ -206,6 +212,7 @@ static haul_status run_steps(timing *w, int64_t steps, double *per_second)
     const int64_t         n = t->accumulate;
     const double          began = haul__now_seconds();
     int64_t               examples = 0;
+    HAUL__ASSERT(n > 0);
     for (int64_t i = 0; i < steps && goes_on(w->watch); i++, w->steps++) {
         const haul_batch    *batch = take_batch(w);
         const haul_step_part part = {
@@ -266,6 +273,7 @@ static const haul__batch_size *size_for(const haul__batch_request *r, haul__batc
         if (other->batch > batch && other->need.fits && (!size || other->batch < size->batch))
             size = other;
     }
+    HAUL__ASSERT(!size || size->batch >= batch);
     return size && size->need.fits ? size : NULL;
 }
 
@@ -292,6 +300,7 @@ static bool try_batch(const haul__batch_request *r, const haul__batch_watch *wat
     haul_error_clear();
     if (status || !goes_on(watch))
         return false;
+    HAUL__ASSERT(!c->count || c->trials[c->count - 1].batch < batch); /* the smallest first */
     c->trials[c->count++] = trial;
     return true;
 }

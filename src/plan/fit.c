@@ -1,3 +1,4 @@
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "memory/spill/spill.h"
@@ -33,7 +34,8 @@ static haul__fit_span span_in(const haul_estimate_result *r, const haul_device *
 haul_status haul__fit_part(making *m, bool follows, int64_t index, int64_t count)
 {
     const haul__training *t = m->training;
-    const haul_step_part  part = {.first = index == 0, .last = index == count - 1, .weight = 1 / (double)t->accumulate};
+    HAUL__ASSERT(0 <= index && index < count);
+    const haul_step_part part = {.first = index == 0, .last = index == count - 1, .weight = 1 / (double)t->accumulate};
     return follows ? t->follow(t->context, m->batch, &part) : t->step(t->context, m->batch, &part);
 }
 
@@ -48,6 +50,7 @@ static haul_status make_parts(making *m, bool follows, int64_t left)
 {
     const int64_t count = haul__fit_count_parts(m);
     haul_status   status = HAUL_OK;
+    HAUL__ASSERT(0 <= left && left <= count);
     for (int64_t i = 0; i < count - left && !status; i++)
         status = haul__fit_part(m, follows, i, count);
     return status;
@@ -110,6 +113,7 @@ static haul_status estimate_one(making *m, haul_estimate_function *step, haul__f
     if (status)
         return status;
     *span = span_in(&one, m->training->device);
+    HAUL__ASSERT(span->start <= span->peak);
     haul_estimate_free(&one);
     return HAUL_OK;
 }
@@ -326,6 +330,7 @@ static haul_status find_update(making *m)
 static haul_status record_for_choice(making *m)
 {
     haul_estimate_result first = m->out->first;
+    HAUL__ASSERT(!m->step->segment); /* it is recorded once */
     forget_steps(m);
     haul_status status = haul__fit_lead(m);
     if (!status)
@@ -356,8 +361,9 @@ static haul_status choose_segments(making *m)
     const haul__segments_tries tries = {
         .run = try_segments, .context = m, .limit = fit->limit, .plain_peak = fit->plain_peak};
     haul__memory_step step;
-    int64_t           peak;
-    haul_status       status = haul__fit_step_plan(m->step, fit, m->training->device, &step);
+    HAUL__ASSERT(m->step->segment);
+    int64_t     peak;
+    haul_status status = haul__fit_step_plan(m->step, fit, m->training->device, &step);
     if (!status)
         status = haul__segments_search(&chosen, &step, &tries);
     return status ? status : try_segments(m, &chosen, 0, &peak);
@@ -404,6 +410,7 @@ static haul_status try_as_it_is(making *m)
 
 static haul_status fit_as_it_is(making *m)
 {
+    HAUL__ASSERT(m->follows && m->out->follows);
     haul__fit_result followed = *m->out;
     m->out->first = m->out->step = m->out->epoch = (haul_estimate_result){0};
     const haul_status status = try_as_it_is(m);
@@ -413,6 +420,7 @@ static haul_status fit_as_it_is(making *m)
         return status;
     followed.layers = m->out->layers;
     *m->out = followed;
+    HAUL__ASSERT(m->out->follows && !m->out->unfollowed);
     return status;
 }
 

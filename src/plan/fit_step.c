@@ -1,5 +1,6 @@
 /* The step of a training as a program: dry runs that record it, its segments, and what the planner of memory gets. */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "device/speeds.h"
@@ -12,8 +13,10 @@ haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments
     s->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *s->segment);
     if (!s->segment)
         return haul__fail_memory("haul_fit", (size_t)p->operation_count * sizeof *s->segment);
-    for (int64_t i = 0; i < p->operation_count; i++)
+    for (int64_t i = 0; i < p->operation_count; i++) {
         s->segment[i] = haul__segment_of(segments, net, p->operations[i].module);
+        HAUL__ASSERT(s->segment[i] < segments->count);
+    }
     return HAUL_OK;
 }
 
@@ -22,6 +25,7 @@ haul_status haul__fit_step_plan(const haul__fit_step *s, const haul__fit_result 
 {
     const haul__speeds speeds = haul__speeds_of(device);
     int64_t            peak;
+    HAUL__ASSERT(s->segment && fit->segments.count <= HAUL__MOST_SEGMENTS);
     *out = (haul__memory_step){.program = &s->program,
                                .residency = &s->residency,
                                .machine = speeds.machine,
@@ -101,6 +105,7 @@ haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segme
     const haul_status status = haul_estimate(record_residency, &m, &all);
     haul_estimate_free(&all);
     *segments = fit.segments;
+    HAUL__ASSERT(status || out->segment);
     if (status)
         haul__fit_step_free(out);
     return status;

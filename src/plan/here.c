@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/device.h"
 #include "core/error.h"
@@ -152,6 +153,7 @@ int haul__here_devices(haul_device **out, int room)
             out[count++] = device;
     }
     haul_error_clear();
+    HAUL__ASSERT(count <= room);
     return count;
 }
 

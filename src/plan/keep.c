@@ -1,6 +1,7 @@
 #include "plan/keep.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "machine/picoseconds.h"
 #include "plan/memory/step.h"
@@ -45,6 +46,7 @@ static haul_status solve(const haul__memory_step *step, solved *out)
     haul_status status = haul__memory_model_of(step, &out->model);
     if (!status)
         status = haul__memory_solve(&out->model, &out->plan);
+    HAUL__ASSERT(status || out->model.limit == step->limit);
     if (status)
         free_solved(out);
     return status;
@@ -73,6 +75,7 @@ static haul_status take_plan(const planning *p, const haul__fit_step *step, cons
     out->moved = s->plan.figures.moved;
     out->spill_ps = status ? 0 : time_of_moves(s);
     out->fits = out->peak <= p->r->limit;
+    HAUL__ASSERT(status || (out->moved >= 0 && out->peak >= 0));
     return status;
 }
 
@@ -172,6 +175,7 @@ static haul_status find(planning *p)
     haul_status status = haul__residency_peak(&p->step.residency, &p->step.program, &none, &p->out->free_peak);
     for (int i = 0; i < 2 * MOST_TRIES && !status && limit > 0; i++) {
         status = try_limit(p, limit, &before, &over);
+        HAUL__ASSERT(over >= 0);
         if (!over)
             break;
         limit -= over;
@@ -187,6 +191,7 @@ haul_status haul__keep_find(const haul__keep_request *r, haul__keep *out)
     if (!status)
         status = find(&p);
     haul__fit_step_free(&p.step);
+    HAUL__ASSERT(status || !out->fits || out->peak <= r->limit);
     if (status)
         haul__keep_free(out);
     return status;

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -282,7 +283,8 @@ static haul_status pass_back(operands *o)
 
 static haul_status run_trial(void *context)
 {
-    trial      *t = context;
+    trial *t = context;
+    HAUL__ASSERT(0 <= t->next && t->next < t->count && t->count <= SETS);
     operands    o = t->sets[t->next];
     haul_status status = t->kind->run(&o);
     t->next = (t->next + 1) % t->count;
@@ -373,7 +375,8 @@ static double time_trial(trial *t, int64_t size, int64_t *work)
 /* Sizes grow until one takes long enough. The launch's time is not part of a rate. */
 static void measure_rate(const trial_kind *kind, haul_device *device, haul_dtype dtype, haul__machine_device *out)
 {
-    const double        long_enough = 10e-3;
+    const double long_enough = 10e-3;
+    HAUL__ASSERT(out->rate_count < HAUL__MACHINE_RATES);
     haul__machine_rate *r = &out->rates[out->rate_count];
     *r = (haul__machine_rate){.work_class = kind->work_class, .dtype = kind->all_floats ? dtype : HAUL_DTYPE_NONE};
     for (int i = 0; i < SIZES && kind->sizes[i]; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/text/list.h"
 #include "core/error.h"
@@ -67,6 +68,7 @@ static void find(haul_module *m, const char *path, haul__segments *out)
     char              below[80];
     count = count > HAUL__MOST_SEGMENTS ? HAUL__MOST_SEGMENTS : count;
     for (int i = 0; i <= count; i++) {
+        HAUL__ASSERT(begin <= i && out->count <= HAUL__MOST_SEGMENTS);
         bool ends = i == count || child_count(children[i].module) > 0;
         bool matrix = !ends && has_matrix(children[i].module);
         if ((ends || (matrix && has)) && begin < i) {
@@ -159,6 +161,7 @@ int haul__segments_count_on(const haul__segments *p)
 
 bool haul__segments_equal(const haul__segments *a, const haul__segments *b)
 {
+    HAUL__ASSERT(a->count == b->count); /* of one network */
     for (int i = 0; i < a->count; i++)
         if (a->items[i].on != b->items[i].on)
             return false;
@@ -174,6 +177,7 @@ void haul__segments_turn_all(haul__segments *p, bool on)
 void haul__segments_take(haul__segments *p, const haul__memory_model *m, const haul__memory_plan *plan)
 {
     haul__segments_turn_all(p, false);
+    HAUL__ASSERT(m->segment_count <= p->count);
     for (int i = 0; i < m->segment_count; i++)
         p->items[m->segments[i].number].on = plan->choice.again[i];
 }
@@ -194,6 +198,7 @@ const char *haul__segments_names(const haul__segments *p, char *out, size_t size
 static haul_status plan_for(haul__segments *p, haul__memory_model *m, int64_t target, int64_t *peak)
 {
     haul__memory_plan plan;
+    HAUL__ASSERT(target >= 0);
     m->limit = target;
     const haul_status status = haul__memory_solve(m, &plan);
     if (!status)
@@ -268,6 +273,7 @@ static uint64_t bits_of(const haul__segments *p)
 
 static haul_status try_choice(search *s, const haul__segments *p, int64_t enough, int64_t *peak)
 {
+    HAUL__ASSERT(p->count == s->best.count && s->count <= MOST_TRIED);
     const uint64_t on = bits_of(p);
     for (int i = 0; i < s->count; i++)
         if (s->tried[i].on == on) {
@@ -302,6 +308,7 @@ static haul_status find_times(search *s, const haul__memory_step *step)
     for (int i = 0; i < m.segment_count && !status; i++) {
         int64_t *ps = &s->time[m.segments[i].number];
         *ps = 0;
+        HAUL__ASSERT(m.segments[i].number < HAUL__MOST_SEGMENTS && m.segments[i].first <= m.segments[i].last);
         for (int k = m.segments[i].first; k <= m.segments[i].last; k++)
             *ps += m.time[k];
     }
@@ -369,7 +376,8 @@ static haul_status propose_more(search *s, const haul__memory_step *step)
 /* Takes the choice if it is within the limit. */
 static haul_status take_within(search *s, const haul__segments *p, bool *taken)
 {
-    int64_t           peak;
+    int64_t peak;
+    HAUL__ASSERT(s->tries->limit > 0 && is_within(s, s->peak)); /* the choice so far fits */
     const haul_status status = try_choice(s, p, s->tries->limit, &peak);
     *taken = !status && is_within(s, peak);
     if (*taken) {
@@ -417,6 +425,7 @@ static haul_status exchange(search *s, int *left, bool *changed)
                 continue;
             p.items[i].on = false;
             p.items[k].on = true;
+            HAUL__ASSERT(s->best.items[i].on && !s->best.items[k].on);
             --*left;
             status = take_within(s, &p, changed);
         }

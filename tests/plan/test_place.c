@@ -532,6 +532,32 @@ static void test_place__names_what_is_wrong(void **context)
 
 /* ---- graphs that cannot be placed ---- */
 
+/* Memory from before the step is resident from its beginning on, but nothing is in it before its maker. */
+static void test_place__refuses_uses_before_their_maker(void **context)
+{
+    (void)context;
+    haul__place_graph        g = {.device_count = 2};
+    haul__placement          p;
+    haul__verdict            verdict;
+    const haul__place_tensor t = {.producer = 1, .until = 1, .bytes = 1024, .home_bytes = 1024};
+    const haul__place_copies none = {.ps = {{0}}};
+    for (int i = 0; i < 3; i++)
+        haul__place_add_operation(&g, &(haul__place_operation){.name = "work", .call = i, .cost = {5, 5}});
+    assert_int_equal(haul__place_add_tensor(&g, &t, &none), 0);
+    assert_int_equal(haul__place_add_use(&g, 0, 2), HAUL_OK);
+    assert_int_equal(haul__place_finish(&g), HAUL_OK);
+    assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+    char *text = certify(&g, &p), *use = strstr(text, ",2]]");
+    assert_true(accepts(text, &verdict));
+    assert_non_null(use);
+    use[1] = '0';
+    assert_false(accepts(text, &verdict));
+    assert_string_equal(verdict.member, "copies");
+    haul__free(text);
+    haul__placement_free(&p);
+    haul__place_free(&g);
+}
+
 static void test_place__refuses_impossible_graphs(void **context)
 {
     (void)context;
@@ -592,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_place__refuses_forged_certificates),
         cmocka_unit_test(test_place__refuses_shares_of_another_device),
         cmocka_unit_test(test_place__names_what_is_wrong),
+        cmocka_unit_test(test_place__refuses_uses_before_their_maker),
         cmocka_unit_test(test_place__refuses_impossible_graphs),
         cmocka_unit_test(test_place__survives_failing_allocations),
     };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "machine/picoseconds.h"
 #include "record/work.h"
@@ -73,7 +74,8 @@ static haul_status find_way(const haul__choose_request *r, const haul__choose_wa
                             haul__chosen *out)
 {
     const int64_t parts = way->parts;
-    recording     x = {r, *way};
+    HAUL__ASSERT(parts > 0 && way->batch > 0 && limit >= 0);
+    recording x = {r, *way};
     *out = (haul__chosen){.batch = way->batch * parts, .accumulate = parts, .bf16 = way->bf16, .offload = way->offload};
     haul_status status = haul__keep_find(&(haul__keep_request){.record = record,
                                                                .context = &x,
@@ -118,6 +120,7 @@ static bool is_better(const haul__chosen *a, const haul__chosen *b)
 static void keep_better(haul__chosen *now, haul__chosen *best)
 {
     if (best->batch) {
+        HAUL__ASSERT(now->batch == best->batch);
         now->bound = best->bound = smaller(now->bound, best->bound);
         now->least = best->least = smaller(now->least, best->least);
         now->free_ps = best->free_ps;
@@ -148,7 +151,8 @@ static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool 
     haul_status status = HAUL_OK;
     bool        free = false;
     for (int64_t parts = 1; !status && !free && parts; parts = divisor_from(batch, 2 * parts)) {
-        haul__chosen           now;
+        haul__chosen now;
+        HAUL__ASSERT(batch % parts == 0);
         const haul__choose_way way = {batch / parts, parts * r->parts, bf16, offload};
         status = find_way(r, &way, limit, &now);
         if (status)
@@ -194,6 +198,7 @@ static int64_t time_of_copies(const haul__choose_request *r, const haul__fit_spi
 /* The copies take at most as long as if nothing hid them. */
 static void use_spilling(const haul__choose_request *r, int64_t limit, const haul__fit_spill *spill, haul__chosen *c)
 {
+    HAUL__ASSERT(spill->fits && !c->fits);
     haul__segments_turn_all(&c->keep.segments, false);
     haul__free(c->keep.schedule.moves);
     c->keep.schedule = (haul__spill_schedule){.count = 0};
@@ -217,6 +222,7 @@ static haul_status try_spilling(const haul__choose_request *r, int64_t limit, ha
     haul__fit_result       fit;
     if (c->fits || !c->batch || !r->spill || !(r->allowed & HAUL__ALLOW_SPILL))
         return HAUL_OK;
+    HAUL__ASSERT(c->accumulate > 0 && c->batch % c->accumulate == 0);
     const haul_status status = r->spill(r->context, &way, limit, &fit);
     if (status == HAUL_UNSUPPORTED) {
         haul_error_clear();
@@ -282,6 +288,7 @@ static haul_status find_batch(const haul__choose_request *r, chooser *choose, ha
     for (int i = 0; i < MOST_SIZES && !status && high - low > 1 + low / 16; i++) {
         bool          fits = false;
         const int64_t next = high > r->most_batch ? smaller(larger(2 * low, 1), r->most_batch) : low + (high - low) / 2;
+        HAUL__ASSERT(low < next && next <= r->most_batch);
         status = try_batch(r, choose, next, out, &fits);
         *(fits ? &low : &high) = next;
         if (fits && next == r->most_batch)
@@ -310,6 +317,7 @@ static haul_status find_largest(const haul__choose_request *r, haul__chosen *out
     for (int i = 0; i < MOST_SIZES && !status && high - low > 1; i++) {
         haul__chosen  now;
         const int64_t next = low + (high - low) / 2;
+        HAUL__ASSERT(low < next && next < high);
         status = choose_any(r, next, r->limit, &now);
         if (status)
             break;
@@ -344,8 +352,9 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
 static haul_status try_limits(const haul__choose_request *r, haul__chosen *c)
 {
     const int64_t eighth = larger(r->limit / 8, 1), room = larger(c->free_peak - r->limit, 0);
-    int64_t       bytes = smaller(eighth, room);
-    haul_status   status = try_limit(r, c, bytes, true, &c->more);
+    HAUL__ASSERT(c->fits && r->limit > 0);
+    int64_t     bytes = smaller(eighth, room);
+    haul_status status = try_limit(r, c, bytes, true, &c->more);
     while (!status && bytes < room && c->ps > c->free_ps && (!c->more.fits || c->more.ps >= c->ps)) {
         bytes = smaller(2 * bytes, room);
         status = try_limit(r, c, bytes, true, &c->more);
@@ -359,6 +368,7 @@ haul_status haul__choose(const haul__choose_request *r, haul__chosen *out)
     haul_status status = r->batch ? choose_any(r, r->batch, r->limit, out) : choose_batch(r, out);
     if (status)
         return status;
+    HAUL__ASSERT(!out->fits || out->by_use || out->keep.peak <= r->limit);
     status = out->fits ? try_limits(r, out) : find_largest(r, out);
     if (status)
         haul__chosen_free(out);

@@ -1,6 +1,7 @@
 #include "plan/cluster/cluster.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
@@ -36,6 +37,7 @@ static haul__exchange exchange_of(const haul__cluster_request *r, const haul__la
                             .rate = r->rate,
                             .latency_ns = r->latency_ns,
                             .direct = r->direct && l->shard < 3};
+    HAUL__ASSERT(near >= 1 && l->stages >= 1 && l->replicas >= 1);
 }
 
 static int64_t bucket_ps(const haul__exchange *x, const haul__layout *l, int64_t bytes)
@@ -70,6 +72,7 @@ static int64_t exchange_gradients(const search *f, const haul__exchange *x, cons
         out->sent_bytes += haul__exchange_sent(x, filled) * (l->shard < 2 ? 2 : 1);
         filled = 0;
     }
+    HAUL__ASSERT(left == 0 && filled == 0); /* the last gradient ends a bucket */
     out->exchange_ps = exchanged;
     return free_at;
 }
@@ -116,6 +119,7 @@ static void find_memory(const search *f, const haul__stage *s, const haul__layou
         out->gradient_bytes = l->parts == 1 ? smaller(owned(s, l, s->sum.gradients) + buckets, out->gradient_bytes)
                                             : s->sum.gradients * sums_of(l) + owned(s, l, s->sum.gradients);
     out->passing_bytes = s->memory.peak + (l->stages > 1 ? (l->parts - 1) * s->memory.saved : 0);
+    HAUL__ASSERT(out->parameter_bytes <= s->sum.parameters);
     out->peak_bytes = out->parameter_bytes + out->state_bytes + out->gradient_bytes + out->passing_bytes + s->sum.other;
 }
 
@@ -171,6 +175,7 @@ static void run_alone(const search *f, const haul__layout *l, int64_t *end, int6
         *end = larger(*end, haul__ps_add(stages[s].done_ps, updating(&stages[s], l)));
         sum += (double)computing(&stages[s], l) / l->stages;
     }
+    HAUL__ASSERT(*end >= 0 && sum >= 0);
     *compute = smaller((int64_t)sum, *end);
 }
 
@@ -201,6 +206,7 @@ static void predict(search *f, haul__cluster_plan *out)
         out->state_bytes = of.state_bytes;
         out->passing_bytes = of.passing_bytes;
     }
+    HAUL__ASSERT(alone >= out->compute_ps && out->compute_ps >= 0);
     out->bubble_ps = alone - out->compute_ps;
     out->exposed_ps = larger(out->step_ps - alone, 0);
 }
@@ -225,6 +231,7 @@ static haul_status add_plan(search *f, haul__layout layout)
         return haul__fail_memory(OPERATION, f->room * sizeof *p->items);
     plan.devices = layout.stages * layout.replicas;
     plan.hosts = (int)haul__ceil_div(plan.devices, f->request->per_host);
+    HAUL__ASSERT(plan.devices <= f->request->devices && layout.parts >= 1);
     predict(f, &plan);
     p->items[p->count++] = plan;
     return HAUL_OK;
@@ -317,6 +324,7 @@ static haul_status search_pieces(search *f)
         f->examples = r->batch / pieces;
         if (r->batch % pieces || f->examples > r->most)
             continue;
+        HAUL__ASSERT(f->examples >= 1 && f->examples * pieces == r->batch);
         refused = r->record(r->context, f->examples, &program);
         status = refused ? HAUL_OK : search_program(f, &program);
         haul_program_free(&program);

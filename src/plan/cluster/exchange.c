@@ -1,5 +1,6 @@
 #include "plan/cluster/exchange.h"
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "machine/picoseconds.h"
 
@@ -10,6 +11,7 @@ static int64_t rounds_of(int ranks)
     int64_t rounds = 0;
     while ((1 << rounds) < ranks)
         rounds++;
+    HAUL__ASSERT(ranks <= 1 << rounds);
     return rounds;
 }
 
@@ -56,6 +58,7 @@ static int64_t all_to_all(const haul__exchange *x, int64_t bytes)
     const int64_t pairs =
         haul__ps_add(haul__ps_of_waits(x->latency_ns, far) + haul__ps_of_waits(inside_ns(x), near - 1),
                      moving(x, near * (bytes / ranks) * far, bytes / ranks * (near - 1)));
+    HAUL__ASSERT(near >= 1 && far >= 0);
     const int64_t half = bytes / 2 * rounds;
     const int64_t bruck = haul__ps_add(haul__exchange_latency(x, rounds), moving(x, far ? near * half : 0, half));
     return smaller(pairs, bruck);

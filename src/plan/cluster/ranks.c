@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "group/tree.h"
@@ -114,6 +115,7 @@ static int64_t next_ready(const haul__ranks_request *r, const timeline *t, int64
         if (t->ready[s] && later && (found < 0 || t->ready[s] < t->ready[found]))
             found = s;
     }
+    HAUL__ASSERT(found < 0 || t->ready[found] >= after_ps);
     return found;
 }
 
@@ -131,6 +133,7 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
         next = next_ready(r, t, ready, last);
         if (filled < r->bucket && next >= 0)
             continue;
+        HAUL__ASSERT(last >= 0 && ready > 0);
         const int64_t takes = exchange(&x, filled, nodes), start = larger(free_at, r->overlaps ? ready : t->passes);
         free_at = haul__ps_add(start, takes);
         out->exchange_ps = haul__ps_add(out->exchange_ps, takes);
@@ -138,6 +141,7 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
         out->sent_bytes += haul__exchange_sent(&x, filled) * (nodes + 1);
         filled = 0;
     }
+    HAUL__ASSERT(filled == 0); /* the last gradient ends a bucket */
     return free_at;
 }
 
@@ -171,6 +175,7 @@ haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_
         status = find_timeline(&r, &t);
     if (!status) {
         const int64_t each = haul__ceil_div(r.pieces, r.ranks), end = r.ranks > 1 ? exchange_all(&r, &t, out) : 0;
+        HAUL__ASSERT(each >= 1 && each * r.ranks >= r.pieces);
         const int64_t added = haul__ps_times(
             haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
             r.device ? 1 : r.per_host);

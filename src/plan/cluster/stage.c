@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
@@ -48,11 +49,13 @@ static int64_t border(const haul__units *u, const haul__cluster_request *r, int 
     const haul__unit *before = &u->items[unit - 1];
     return haul__ps_add(copies(r, leaves_host(r, stage - 1), before->up, before->up_count),
                         copies(r, leaves_host(r, stage - 1), before->down, before->down_count));
+    HAUL__ASSERT(stage > 0 && unit > 0 && unit < u->count);
 }
 
 /* Stages have one unit at least. */
 static void cut_before(const haul__units *u, const int64_t *border_ps, cut *best, int stage, int end)
 {
+    HAUL__ASSERT(0 <= end && end <= u->count);
     const int row = u->count + 1;
     int64_t   here = 0;
     cut      *out = &best[(size_t)stage * row + end];
@@ -70,6 +73,7 @@ static void cut_before(const haul__units *u, const int64_t *border_ps, cut *best
 
 static void add_units(const haul__units *u, const haul__cluster_request *r, int number, int count, haul__stage *s)
 {
+    HAUL__ASSERT(s->first < s->end && s->end <= u->count); /* a stage has one unit at least */
     for (int i = s->first; i < s->end; i++) {
         const haul__unit *x = &u->items[i];
         s->forward_ps = haul__ps_add(s->forward_ps, x->forward_ps);
@@ -107,8 +111,10 @@ static void take_stages(const haul__units *u, const cut *best, int count, haul__
     for (int s = count - 1; s >= 0; s--) {
         const int from = s ? best[(size_t)s * (u->count + 1) + end].from : 0;
         out[s] = (haul__stage){.first = from, .end = end};
+        HAUL__ASSERT(out[s].first <= out[s].end);
         end = from;
     }
+    HAUL__ASSERT(end == 0); /* the stages have all units */
 }
 
 haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *r, int count, haul__stage *out)
@@ -146,6 +152,7 @@ static int64_t pass(int64_t ps, const haul__stage *s, bool fetches)
 
 void haul__stages_run(haul__stage *stages, int count, int parts, bool fetches)
 {
+    HAUL__ASSERT(0 < count && count <= HAUL__CLUSTER_STAGES && parts > 0);
     int64_t up[HAUL__CLUSTER_STAGES] = {0}, down[HAUL__CLUSTER_STAGES] = {0}; /* when the links are free */
     for (int s = 0; s < count; s++)
         stages[s].done_ps = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
@@ -65,6 +66,7 @@ static void assign(haul__units *u, size_t backward)
         if (i == backward)
             before = u->count - 1;
         u->of[i] = named >= 0 ? named : o->call < 0 ? 0 : before;
+        HAUL__ASSERT(0 <= u->of[i] && u->of[i] < u->count);
         if (o->call >= 0 && u->phase[i] != HAUL__UNIT_UPDATE)
             before = u->of[i];
     }
@@ -83,6 +85,7 @@ static void find_phases(haul__units *u, size_t *backward)
     for (size_t i = 0; i < n; i++)
         u->phase[i] = i < first ? HAUL__UNIT_FORWARD : i <= last ? HAUL__UNIT_BACKWARD : HAUL__UNIT_UPDATE;
     *backward = first;
+    HAUL__ASSERT(first == n || first <= last);
 }
 
 static void add_times(haul__units *u)
@@ -120,6 +123,7 @@ static void add_borders(haul__units *u, const haul__place_tensor *t)
         first = (int)smaller(first, u->of[user]);
         last = (int)larger(last, u->of[user]);
     }
+    HAUL__ASSERT(first <= made && made <= last && last < u->count);
     for (int i = made; i < last; i++) {
         u->items[i].up += t->bytes;
         u->items[i].up_count++;
@@ -184,6 +188,7 @@ static haul_status list_gradients(haul__units *u, const haul_program *p)
         const int operation = (int)writer[s] - 1, unit = u->of[operation];
         u->gradients[u->gradient_count++] = (haul__unit_gradient){unit, operation, p->stores[s].bytes};
         u->items[unit].gradients += p->stores[s].bytes;
+        HAUL__ASSERT(unit < u->count && u->gradient_count <= p->store_count);
         bytes = smaller(bytes + smaller(p->stores[s].bytes, MOST_BYTES + 1), MOST_BYTES + 1);
     }
     haul__free(writer);
@@ -257,6 +262,7 @@ static void add_received(const haul__units *u, const haul__place_tensor *t, int 
     }
     if (from < 0)
         return;
+    HAUL__ASSERT(from <= until);
     change[from] += t->bytes;
     change[until + 1] -= t->bytes;
 }
@@ -286,6 +292,7 @@ haul__units_memory haul__units_memory_of(const haul__units *u, int first, int en
             out.saved = now;
         }
         now += change[i];
+        HAUL__ASSERT(now >= 0);
         out.peak = larger(out.peak, now);
     }
     return out;

@@ -1,6 +1,7 @@
 #include "plan/graph/cut.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "plan/graph/flow.h"
@@ -62,6 +63,7 @@ static void add_copy(builder *b, int tensor, int device)
     const haul__place_tensor *t = &b->g->tensors[tensor];
     const haul__place_user   *users = &b->g->users[t->user];
     const int                 home = b->g->operations[t->producer].group;
+    HAUL__ASSERT(t->user_count > 0 && b->g->device_count == 2);
     if (t->user_count == 1) {
         add_share(b, tensor, device, -1, users->group,
                   add_arc(b, device, home, users->group, haul__place_copy_time(b->g, t, !device, device)));
@@ -140,6 +142,7 @@ static void read_shares(builder *b)
     for (size_t i = 0; i < p->share_count; i++) {
         haul__place_share s = p->shares[i];
         s.amount = haul__flow_through(&b->flow, (int)s.amount) + home_excess(b->g, &s, p);
+        HAUL__ASSERT(s.amount >= 0);
         if (s.amount)
             p->shares[n++] = s;
     }
@@ -175,6 +178,7 @@ static int64_t sum_of_cheapest(const haul__place_graph *g, const haul__place_pro
         for (int d = 0; d < g->device_count; d++, own++)
             if (haul__place_allows(g, (int)k, d))
                 least = smaller(least, g->groups[k].cost[d] + *own);
+        HAUL__ASSERT(least < INT64_MAX); /* the group can run somewhere */
         bound += least;
     }
     for (int i = 0; i < p->price_count; i++)
@@ -197,6 +201,7 @@ haul_status haul__place_prove(const haul__place_graph *g, haul__place_proof *p)
 haul_status haul__place_cut(const haul__place_graph *g, uint8_t *place, haul__place_proof *proof)
 {
     builder b = {.g = g, .proof = proof};
+    HAUL__ASSERT(g->device_count == 2);
     proof->share_count = 0;
     add_groups(&b);
     add_tensors(&b);
@@ -207,6 +212,8 @@ haul_status haul__place_cut(const haul__place_graph *g, uint8_t *place, haul__pl
         read_shares(&b);
         status = haul__place_prove(g, proof);
     }
+    HAUL__ASSERT(status || proof->price_count ||
+                 proof->bound == haul__place_cost(g, place)); /* a flow equals its cut */
     haul__flow_free(&b.flow);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static const int64_t MOST_ROUNDS = 600, STEPS = 300000000; /* users and tensors on each device that are looked at */
@@ -93,6 +94,7 @@ static double choose(dual *d)
         for (int i = 0; i < n; i++)
             if (haul__place_allows(d->g, (int)k, i) && own[i] < own[least])
                 least = i;
+        HAUL__ASSERT(haul__place_allows(d->g, (int)k, least));
         d->now[k] = (uint8_t)least;
         sum += own[least];
     }
@@ -187,6 +189,7 @@ static haul_status write_price(const dual *d, int index, haul__place_proof *proo
     p.price = (int64_t)(d->best_price[index] / limit_of(d, index));
     if (p.price < 1)
         return HAUL_OK;
+    HAUL__ASSERT(proof->price_count < HAUL__PLACE_PRICES && d->g->limit[p.device]);
     proof->prices[proof->price_count] = p;
     for (size_t t = 0; t < g->tensor_count && !status; t++)
         if (haul__place_counted(&g->tensors[t], &p, &shared, &of_maker))
@@ -231,6 +234,7 @@ haul_status haul__place_bound(const haul__place_graph *g, int64_t cost, uint8_t 
                            .place = place,
                            .moments = moments,
                            .price_count = proof->price_count};
+    HAUL__ASSERT(proof->price_count <= HAUL__PLACE_PRICES);
     memcpy(moments, proof->prices, sizeof moments);
     haul_status status = numbers && d.now ? HAUL_OK : haul__fail_memory("haul plan", count * sizeof *numbers);
     if (!status) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/graph/flow.h"
 
@@ -78,6 +79,7 @@ static int users_that_stay(move *m, const haul__place_tensor *t, int at)
 /* Copies to another device than that of the move. */
 static void add_copy_to(move *m, const haul__place_tensor *t, int to)
 {
+    HAUL__ASSERT(to != m->device);
     const int home = home_of(m, t), from = m->place[home], node = users_that_stay(m, t, to);
     if (node < 0)
         return;
@@ -180,6 +182,7 @@ static haul_status find_move(move *m, uint8_t *out)
     const haul_status status = haul__flow_solve(&m->flow);
     for (size_t k = 0; !status && k < m->g->group_count; k++)
         out[k] = haul__flow_on_sink_side(&m->flow, (int)k) ? (uint8_t)m->device : m->place[k];
+    HAUL__ASSERT(status || m->flow.node_count >= m->g->group_count);
     haul__flow_free(&m->flow);
     return status;
 }
@@ -196,6 +199,7 @@ haul_status haul__place_expand(const haul__place_graph *g, const haul__place_pro
         status = find_move(&m, next);
         is_exact = m.is_exact;
         const int64_t cost = status ? least : haul__place_priced_cost(g, prices, next);
+        HAUL__ASSERT(status || prices->price_count || !is_exact || cost <= least); /* staying is one of the moves */
         if (cost >= least)
             continue;
         least = cost;

@@ -1,6 +1,7 @@
 #include "plan/graph/flow.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 
@@ -29,6 +30,7 @@ int haul__flow_add_arc(haul__flow *f, int from, int to, int64_t room)
         f->failed = true;
         return 0;
     }
+    HAUL__ASSERT(from != to && (size_t)from < f->node_count && (size_t)to < f->node_count && room >= 0);
     add_half(f, from, to, room);
     add_half(f, to, from, 0);
     return (int)f->arc_count - 2;
@@ -58,10 +60,12 @@ static void activate(search *s, int v)
     s->nodes[v].active = true;
     s->queue[s->tail] = v;
     s->tail = (s->tail + 1) % s->size;
+    HAUL__ASSERT(s->tail != s->head); /* the ring has room for each node once */
 }
 
 static void orphan(search *s, int v)
 {
+    HAUL__ASSERT(s->orphan_count < s->size);
     s->nodes[v].parent = ORPHAN;
     s->orphans[s->orphan_count++] = v;
 }
@@ -94,6 +98,7 @@ static void push_path(search *s, int v, int64_t amount)
         const int arc = s->nodes[v].parent, up = parent_of(s, v);
         int64_t  *room = tree_room(s, v);
         *room -= amount;
+        HAUL__ASSERT(*room >= 0);
         s->arcs[s->nodes[v].sink ? arc ^ 1 : arc].room += amount;
         if (!*room)
             orphan(s, v);
@@ -109,6 +114,7 @@ static void augment(search *s, int bridge)
 {
     const int     from = s->arcs[bridge ^ 1].head, to = s->arcs[bridge].head;
     const int64_t amount = smaller(s->arcs[bridge].room, smaller(path_room(s, from), path_room(s, to)));
+    HAUL__ASSERT(amount > 0);
     s->arcs[bridge].room -= amount;
     s->arcs[bridge ^ 1].room += amount;
     push_path(s, from, amount);
@@ -136,6 +142,7 @@ static int distance_of(search *s, int v)
         s->nodes[v].stamp = s->clock;
         s->nodes[v].distance = left--;
     }
+    HAUL__ASSERT(distance > 0);
     return distance;
 }
 
@@ -181,6 +188,7 @@ static void adopt_orphans(search *s)
 {
     for (size_t i = 0; i < s->orphan_count; i++) {
         const int v = s->orphans[i];
+        HAUL__ASSERT(s->nodes[v].parent == ORPHAN);
         s->nodes[v].parent = find_parent(s, v);
         if (s->nodes[v].parent == FREE)
             leave(s, v);

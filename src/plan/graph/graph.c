@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 
@@ -44,6 +45,7 @@ int haul__place_add_tensor(haul__place_graph *g, const haul__place_tensor *tenso
         exhausted();
         return -1;
     }
+    HAUL__ASSERT((size_t)tensor->producer < g->operation_count && tensor->from <= tensor->until);
     g->tensors[i] = *tensor;
     for (size_t from = 0; from < n; from++)
         memcpy(g->times + (i * n + from) * n, copies->ps[from], n * sizeof *g->times);
@@ -53,7 +55,9 @@ int haul__place_add_tensor(haul__place_graph *g, const haul__place_tensor *tenso
 
 haul_status haul__place_add_use(haul__place_graph *g, int tensor, int operation)
 {
+    HAUL__ASSERT((size_t)tensor < g->tensor_count && (size_t)operation < g->operation_count);
     haul__place_tensor *t = &g->tensors[tensor];
+    HAUL__ASSERT(t->producer <= operation); /* its maker comes first */
     if (!haul__grow(&g->uses, &g->use_room, g->use_count + 1, sizeof *g->uses))
         return exhausted();
     g->uses[g->use_count++] = (haul__place_use){tensor, operation};
@@ -99,6 +103,7 @@ static haul_status number_groups(haul__place_graph *g)
 {
     for (size_t i = 0; i < g->operation_count; i++) {
         const int root = root_of(g, (int)i);
+        HAUL__ASSERT(root <= (int)i);
         g->operations[i].group = root == (int)i ? (int)g->group_count++ : g->operations[root].group;
     }
     g->groups = haul__calloc(g->group_count + 1, sizeof *g->groups);
@@ -184,6 +189,7 @@ static void sort_uses(haul__place_graph *g)
         t->use = t->use_count ? t->use : (int)n;
         t->use_count++;
         g->uses[n++] = u;
+        HAUL__ASSERT((size_t)(t->use + t->use_count) == n); /* the uses of a tensor are side by side */
     }
     g->use_count = n;
 }
@@ -199,6 +205,7 @@ static haul_status add_users(haul__place_graph *g, int t, int *seen, int *where)
         if (group == home)
             continue;
         if (seen[group] == t + 1) {
+            HAUL__ASSERT(g->users[where[group]].group == group && g->users[where[group]].last < operation);
             g->users[where[group]].last = operation;
             continue;
         }
@@ -209,6 +216,7 @@ static haul_status add_users(haul__place_graph *g, int t, int *seen, int *where)
         g->users[g->user_count++] = (haul__place_user){group, operation, operation};
         x->user_count++;
     }
+    HAUL__ASSERT((size_t)(x->user + x->user_count) == g->user_count);
     return HAUL_OK;
 }
 
@@ -244,6 +252,7 @@ static haul_status find_touches(haul__place_graph *g)
         next += g->groups[k].touch_count;
         g->groups[k].touch_count = 0;
     }
+    HAUL__ASSERT((size_t)next == g->user_count + g->tensor_count);
     for (size_t t = 0; t < g->tensor_count; t++) {
         const haul__place_tensor *x = &g->tensors[t];
         touch(g, g->operations[x->producer].group, (int)t);
@@ -255,6 +264,7 @@ static haul_status find_touches(haul__place_graph *g)
 
 haul_status haul__place_finish(haul__place_graph *g)
 {
+    HAUL__ASSERT(2 <= g->device_count && g->device_count <= HAUL__PLACE_DEVICES && !g->group_count);
     haul_status status = number_groups(g);
     if (!status)
         status = add_costs(g);
@@ -372,7 +382,8 @@ int64_t haul__place_change(const haul__place_graph *g, uint8_t *place, int group
 {
     const haul__place_group *x = &g->groups[group];
     const uint8_t            old = place[group];
-    int64_t                  change = x->cost[device] - x->cost[old];
+    HAUL__ASSERT(haul__place_allows(g, group, device) && haul__place_allows(g, group, old));
+    int64_t change = x->cost[device] - x->cost[old];
     for (int k = x->touch; k < x->touch + x->touch_count; k++)
         change -= haul__place_copying(g, g->touches[k], place);
     place[group] = (uint8_t)device;
@@ -406,6 +417,7 @@ static void add_residence(const haul__place_graph *g, const haul__place_tensor *
     const size_t n = g->operation_count + 1;
     const int    home = home_of(g, t, place);
     int          first, last;
+    HAUL__ASSERT(0 <= t->from && t->from <= t->until && (size_t)t->until < g->operation_count);
     change[(size_t)home * n + (size_t)t->from] += t->home_bytes;
     change[(size_t)home * n + (size_t)t->until + 1] -= t->home_bytes;
     for (int d = 0; t->bytes && t->user_count && d < g->device_count; d++)
@@ -427,6 +439,7 @@ void haul__place_peaks(const haul__place_graph *g, const uint8_t *place, int64_t
         peaks[d] = (haul__place_peak){0};
         for (size_t i = 0; i < n; i++) {
             now += scratch[(size_t)d * (n + 1) + i];
+            HAUL__ASSERT(now >= 0);
             if (now > peaks[d].bytes)
                 peaks[d] = (haul__place_peak){now, (int)i};
         }

@@ -34,6 +34,7 @@ static void list_tensors(haul__makespan *s)
     s->input[g->operation_count] = (int)g->use_count;
     s->made[g->operation_count] = (int)g->tensor_count;
     HAUL__ASSERT(s->input[0] == 0 && s->made[0] == 0);
+    HAUL__ASSERT(g->operation_count == 0 || s->input[g->operation_count - 1] <= (int)g->use_count);
 }
 
 haul_status haul__makespan_new(const haul__place_graph *g, haul__makespan *out)
@@ -105,6 +106,7 @@ static void add_operation(run *r, size_t i)
     const int                    on = r->place[o->group];
     haul__timeline              *t = &r->of[on];
     int64_t                      ready = 0;
+    HAUL__ASSERT(o->cost[on] != HAUL__PLACE_NEVER);
     for (int k = s->input[i]; k < s->input[i + 1]; k++)
         ready = larger(ready, bring(r, s->inputs[k], on));
     if (o->cost[on]) {
@@ -131,6 +133,7 @@ int64_t haul__makespan_of(haul__makespan *s, const uint8_t *place, int64_t *wait
         add_operation(&r, i);
     for (int d = 0; d < g->device_count; d++)
         end = larger(end, larger(r.of[d].compute, larger(r.of[d].up, r.of[d].down)));
+    HAUL__ASSERT(end >= 0 && r.waits >= 0);
     if (waits)
         *waits = r.waits;
     return end;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/graph/dual.h"
 #include "plan/graph/expand.h"
@@ -37,6 +38,7 @@ static haul_status improve(trying *t)
 static haul_status try_pair(trying *t, int first, int second)
 {
     bool better;
+    HAUL__ASSERT(first != second);
     haul__place_all_on(t->g, first, t->now);
     const haul_status status = haul__place_expand(t->g, &UNPRICED, second, t->now, &better);
     const int64_t     cost = status ? INT64_MAX : haul__place_cost(t->g, t->now);
@@ -69,6 +71,7 @@ haul_status haul__place_among_many(const haul__place_graph *g, uint8_t *place, h
     haul_status status = room ? try_starts(&t) : haul__fail_memory("haul plan", 2 * g->group_count);
     if (!status)
         status = haul__place_bound(g, t.cost, t.now, proof);
+    HAUL__ASSERT(status || proof->bound <= t.cost);
     if (!status && proof->bound < t.cost)
         status = improve(&t);
     haul__free(room);
@@ -92,6 +95,7 @@ static void keep_pair(const haul__place_graph *g, const int device[2], haul__pla
 haul_status haul__place_pair(const haul__place_graph *g, int first, int second, haul__place_graph *out, bool *fits)
 {
     const size_t groups = g->group_count * sizeof *g->groups, times = 4 * g->tensor_count * sizeof *g->times;
+    HAUL__ASSERT(first != second && first < g->device_count && second < g->device_count);
     *out = *g;
     *fits = true;
     out->device_count = 2;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/splitmix.h"
 #include "core/error.h"
@@ -216,6 +217,7 @@ static haul_status start_by_list(search *s)
                 end = there;
             }
         }
+        HAUL__ASSERT(haul__place_allows(g, group, s->now[group]));
         s->kept[group] = 1;
         ends[operation] = idle[s->now[group]] = end;
     }
@@ -292,12 +294,15 @@ static haul_status find_modules(search *s, const int *first)
     named       *names = haul__malloc((n + 1) * sizeof *names);
     if (!names)
         return haul__fail_memory("haul plan", n * sizeof *names);
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) {
+        HAUL__ASSERT(first[k] >= 0); /* each group has an operation */
         names[k] = (named){s->g->operations[first[k]].module, (int)k};
+    }
     qsort(names, n, sizeof *names, compare_names);
     for (size_t i = 0; i < n; i++) {
         const bool same = i && *names[i].path && !strcmp(names[i].path, names[i - 1].path);
         s->module[names[i].group] = same ? s->module[names[i - 1].group] : names[i].group;
+        HAUL__ASSERT(s->module[names[i].group] <= names[i].group);
     }
     haul__free(names);
     return HAUL_OK;
@@ -327,6 +332,7 @@ static haul_status sort_groups(search *s)
             s->groups[count++] = group;
         }
     }
+    HAUL__ASSERT(count == g->group_count);
     const haul_status status = find_modules(s, first);
     haul__free(ranks);
     haul__free(first);
@@ -355,6 +361,7 @@ haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int6
     }
     if (!status)
         status = try_all(&s);
+    HAUL__ASSERT(status || s.least <= s.before);
     *before = s.before;
     *makespan = s.least;
     haul__makespan_free(&s.schedule);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -57,6 +58,7 @@ static void take_cheaper(const haul__place_graph *g, haul__placement *best, bool
 {
     if (!haul__place_fits(g, other->peaks) || (*found && best->cost <= other->cost))
         return;
+    HAUL__ASSERT(other->cost >= best->proof.bound);
     memcpy(best->device, other->device, g->group_count);
     best->cost = other->cost;
     memcpy(best->peaks, other->peaks, sizeof best->peaks);
@@ -81,6 +83,7 @@ static haul_status find_fitting(const haul__place_graph *g, haul__placement *p, 
 /* The best placement on two of more devices that is found within their limits. */
 static haul_status take_pair(const haul__place_graph *g, const int devices[2], haul__placement *best, bool *found)
 {
+    HAUL__ASSERT(devices[0] < devices[1] && devices[1] < g->device_count);
     haul__place_graph pair;
     haul__placement   p = {0};
     bool              fits;
@@ -182,6 +185,7 @@ haul_status haul__place_solve(const haul__place_graph *g, haul__placement *out)
         status = find_fitting(g, out, &found);
     if (!status && !found)
         status = nothing_fits(g, &out->proof);
+    HAUL__ASSERT(status || (haul__place_fits(g, out->peaks) && out->proof.bound <= out->cost));
     if (status)
         haul__placement_free(out);
     return status;

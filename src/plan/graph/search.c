@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/splitmix.h"
 #include "core/error.h"
@@ -64,6 +65,7 @@ typedef struct move {
 /* Moves the group; the move back. */
 static move make_move(uint8_t *place, move m)
 {
+    HAUL__ASSERT(m.group >= 0);
     const move back = {m.group, place[m.group]};
     place[m.group] = m.device;
     return back;
@@ -189,6 +191,7 @@ static void descend(search *s, uint8_t *place)
 static void keep_if_best(search *s, uint8_t *place)
 {
     const int64_t cost = haul__place_cost(s->g, place);
+    HAUL__ASSERT(cost >= s->proof->bound); /* nothing that fits costs less */
     if (s->found && cost >= s->cost)
         return;
     s->found = true;
@@ -282,6 +285,7 @@ static haul_status cut(search *s, double factor, double most)
 static void copy_proof(haul__place_proof *out, const haul__place_proof *from)
 {
     int number[HAUL__PLACE_PRICES] = {0};
+    HAUL__ASSERT(from->share_count <= out->share_room);
     out->price_count = 0;
     for (int i = 0; i < from->price_count; i++) {
         number[i] = out->price_count;
@@ -291,6 +295,7 @@ static void copy_proof(haul__place_proof *out, const haul__place_proof *from)
     for (size_t i = 0; i < from->share_count; i++) {
         out->shares[i] = from->shares[i];
         out->shares[i].price = from->shares[i].price < 0 ? -1 : number[from->shares[i].price];
+        HAUL__ASSERT(out->shares[i].price < out->price_count);
     }
     out->share_count = from->share_count;
     out->bound = from->bound;
@@ -390,6 +395,7 @@ static haul_status bound_many(search *s)
     memcpy(limited.prices, s->next.prices, sizeof limited.prices);
     add_moments(s, &limited);
     const haul_status status = haul__place_bound(s->g, s->found ? s->cost : most + most / 4 + 1, s->now, &limited);
+    HAUL__ASSERT(status || !s->found || limited.bound <= s->cost);
     if (!status && limited.bound > s->proof->bound) {
         const haul__place_proof before = *s->proof;
         *s->proof = limited;
@@ -418,6 +424,7 @@ haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool 
     }
     if (!status && g->device_count > 2 && !is_done(&s))
         status = bound_many(&s);
+    HAUL__ASSERT(!s.found || s.cost == haul__place_cost(g, place));
     *found = s.found;
     haul__free(s.now);
     haul__free(s.scratch);

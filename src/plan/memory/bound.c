@@ -70,6 +70,7 @@ static void find_window(haul__memory_relaxed *r)
     for (int s = 0; s < m->segment_count; s++)
         if (m->segments[s].read_count)
             r->last = (int)larger(r->last, m->segments[s].back);
+    HAUL__ASSERT(-1 <= r->first && r->first < m->operation_count && r->last <= m->operation_count);
 }
 
 haul_status haul__memory_relaxed_new(haul__memory_relaxed *r, const haul__memory_model *m)
@@ -124,6 +125,7 @@ static int64_t choose_tensor(const pricing *x, int index, bool again)
     const range                gap = again ? cut(gap_of(t), 0, t->drop + 1) : gap_of(t);
     const int64_t              spilled = t->in < 0 ? 0 : cost_of(x, t) - price_of(x, t, gap);
     const int64_t              without = again ? price_of(x, t, dropped(x->m, t)) : 0;
+    HAUL__ASSERT(without >= 0); /* prices are not negative */
     x->choice->spilled[index] = spilled < 0;
     return smaller(spilled, 0) - without;
 }
@@ -224,6 +226,7 @@ static crossing crossing_at(const haul__memory_relaxed *r, int operation)
         c.ps = c.ps < 0 ? ps : smaller(c.ps, ps);
         c.first = (int)smaller(c.first, t->leave);
     }
+    HAUL__ASSERT(c.first <= operation);
     return c;
 }
 

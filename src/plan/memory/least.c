@@ -4,6 +4,7 @@
  * it makes another one, and the forward pass of a segment that runs again keeps less. So this bound is about the log of
  * the step. It begins with the most that was in use at once while an operation was under way, and leaves out everything
  * that may be missing then. */
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "plan/memory/bound.h"
 #include "plan/memory/step.h"
@@ -47,6 +48,7 @@ static bool may_be_away(const haul__memory_step *step, const haul__memory_tensor
 static int64_t needed_at(const haul__memory_step *step, const haul__memory_model *m, int operation)
 {
     int64_t bytes = step->residency->bytes[operation];
+    HAUL__ASSERT(m->operation_count == step->program->operation_count);
     for (int64_t i = 0; i < step->program->store_count; i++)
         bytes -= is_idle(step, m, operation, i) ? step->residency->block[i] : 0;
     for (int i = 0; i < m->tensor_count; i++) {

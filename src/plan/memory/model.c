@@ -206,6 +206,7 @@ static void see_readers(haul__memory_work *w, const haul__memory_choice *c)
     for (int s = 0; s < m->segment_count; s++)
         for (int i = 0; c->again[s] && i < m->segments[s].read_count; i++) {
             const int t = m->reads[m->segments[s].read + i];
+            HAUL__ASSERT(w->replay[s] >= 0 && t < m->tensor_count);
             if (w->replay[s] > w->at[larger(m->tensors[t].leave, 0)])
                 w->used[t] = w->used[t] < 0 ? w->replay[s] : (int)smaller(w->used[t], w->replay[s]);
             w->gone[t] = (int)larger(w->gone[t], replay_end(w, s));
@@ -244,6 +245,7 @@ static void place_tensor(haul__memory_work *w, const haul__memory_choice *c, int
     const haul__memory_tensor *x = &w->model->tensors[t];
     const bool                 again = x->segment >= 0 && c->again[x->segment];
     const int                  until = (int)larger(w->at[again ? x->drop : x->until], w->gone[t]);
+    HAUL__ASSERT(w->at[x->from] <= until);
     hold(w, w->at[x->from], until, x->bytes);
     if (c->spilled[t])
         spill(w, t, until);
@@ -290,6 +292,7 @@ static const haul__memory_tensor *tensor_at(const running *r, int t)
 static void go_out(running *r, int t)
 {
     const haul__memory_tensor *x = tensor_at(r, t);
+    HAUL__ASSERT(x->out >= 0 && r->w->used[t] >= 0);
     r->out_free = larger(r->now, r->out_free) + x->out;
     r->w->ready[t] = r->out_free;
     if (!r->w->model->overlaps) {
@@ -336,6 +339,7 @@ static int earliest_of(const running *r, int t)
     int                      place = w->used[t];
     while (place > w->gone[t] + 1 && w->need[place - 1] + tensor_at(r, t)->bytes <= r->limit)
         place--;
+    HAUL__ASSERT(w->gone[t] < place && place <= w->used[t]);
     return place;
 }
 
@@ -364,6 +368,7 @@ static void run_place(running *r, int place)
     for (int t = w->coming[place]; t >= 0; t = w->next_coming[t])
         r->now = larger(r->now, w->ready[t]);
     end_copies(r);
+    HAUL__ASSERT(w->time[place] >= 0);
     r->now += w->time[place];
     for (int t = w->leaving[place]; t >= 0; t = w->next_leaving[t])
         go_out(r, t);
@@ -412,5 +417,6 @@ haul__memory_figures haul__memory_try(haul__memory_work *w, const haul__memory_c
         run_place(&r, i);
     HAUL__ASSERT(r.in_first == r.in_count); /* each tensor that left came back */
     f.ps = r.now;
+    HAUL__ASSERT(f.ps >= haul__memory_time(m) && f.moved >= 0);
     return f;
 }

@@ -143,6 +143,7 @@ static int list_promising(const search *s, int operation, int out[PROMISING])
         promises[k] = promise;
         out[k] = i;
     }
+    HAUL__ASSERT(count <= PROMISING && (count < 2 || promises[0] >= promises[count - 1]));
     return count;
 }
 
@@ -166,6 +167,7 @@ static void repair(search *s)
                 best = next[i];
             }
         }
+        HAUL__ASSERT(best < 0 || most > 0);
         if (best >= 0)
             *bit_of(s, best) ^= 1;
         try_now(s);
@@ -261,6 +263,7 @@ static void repair_and_improve(search *s)
     while (s->steps > 0 && !is_done(s) && improve_once(s))
         keep_best(s);
     keep_best(s);
+    HAUL__ASSERT(s->best.figures.over <= s->now.figures.over);
     s->steps = others + larger(s->steps, 0);
 }
 
@@ -270,6 +273,7 @@ static void repair_and_improve(search *s)
 static void round_prices(search *s)
 {
     const int64_t most = (INT64_C(1) << 56) / (s->m->operation_count + 1) / (s->relaxed.kib + 1) / HAUL__MEMORY_SHARES;
+    HAUL__ASSERT(most > 0);
     for (int i = 0; i < s->m->operation_count; i++)
         s->kib[i] = s->price[i] < (double)most ? (int64_t)s->price[i] : most;
 }
@@ -362,6 +366,7 @@ static void use_starts(search *s)
 /* Leaves out of the best what does not help, the smallest first. */
 static void trim(search *s)
 {
+    HAUL__ASSERT(!is_better(&s->now.figures, &s->best.figures));
     copy_state(s, &s->now, &s->best);
     for (int i = s->count - 1; i >= 0; i--)
         if (*bit_of(s, i))

@@ -93,9 +93,11 @@ static void find_segments(builder *b)
         b->segments[s] = (haul__memory_segment){.first = -1, .last = -1, .back = -1};
     for (int i = 0; i < b->program->operation_count; i++)
         extend(b, i);
-    for (int s = 0; s < count; s++)
+    for (int s = 0; s < count; s++) {
         if (!is_whole(b, s))
             b->segments[s].back = -1;
+        HAUL__ASSERT(b->segments[s].back < 0 || b->segments[s].last < b->segments[s].back);
+    }
 }
 
 /* The segment in whose forward pass the operation is, if that can run again; -1: none. */
@@ -125,6 +127,7 @@ static void note_gap(builder *b, use *u, int leave, int back)
     const int64_t gap = time_between(b, leave, back);
     if (gap <= u->gap)
         return;
+    HAUL__ASSERT(leave < back);
     u->gap = gap;
     u->leave = leave;
     u->back = back;
@@ -201,6 +204,7 @@ static void choose_tensors(builder *b)
         if (is_tensor(b, i))
             b->chosen[b->count++] = (candidate){i, b->lives->block[i]};
     qsort(b->chosen, (size_t)b->count, sizeof *b->chosen, by_bytes);
+    HAUL__ASSERT(b->count <= b->program->store_count);
     b->count = (int)smaller(b->count, HAUL__MEMORY_TENSORS);
     for (int i = 0; i < b->count; i++)
         b->uses[b->chosen[i].store].tensor = i;
@@ -240,6 +244,7 @@ static void add_tensor(builder *b, int index)
 /* Adds to the operations at which the store's block exists. */
 static void add_bytes(int64_t *bytes, const haul__residency *lives, int64_t store, int from, int until, int64_t sign)
 {
+    HAUL__ASSERT(lives->block[store] > 0 && (sign == 1 || sign == -1));
     for (int64_t i = larger(lives->from[store], from); i <= smaller(lives->until[store], until); i++)
         bytes[i] += sign * lives->block[store];
 }
@@ -292,6 +297,7 @@ static int list_reads(const builder *b, int segment, int *out)
         if (!b->uses[store].is_read || b->uses[store].segment == segment ||
             b->lives->from[store] >= b->segments[segment].first || !reads(b, segment, store))
             continue;
+        HAUL__ASSERT(b->uses[store].tensor == t);
         if (out)
             out[count] = t;
         count++;
@@ -404,10 +410,12 @@ haul_status haul__memory_schedule(const haul__memory_step *step, const haul__mem
         if (p->issued[i] < 0)
             continue;
         const bool passes = t->leave < 0;
+        HAUL__ASSERT(p->choice.spilled[i] && t->in >= 0);
         out->moves[out->count++] = (haul__spill_move){.store = t->store,
                                                       .after = passes ? program->stores[t->store].last : t->leave,
                                                       .before = p->issued[i] + (passes ? program->operation_count : 0)};
     }
     qsort(out->moves, (size_t)out->count, sizeof *out->moves, by_after);
+    HAUL__ASSERT(out->count <= m->tensor_count);
     return HAUL_OK;
 }

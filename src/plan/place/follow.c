@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/placement/placing.h"
 #include "nn/distribute.h"
@@ -43,6 +44,7 @@ static haul__placing *placing_of(const following *f, const char *operation)
         item->device = device_of(f, o);
         item->why = why ? haul__strdup(why) : NULL; /* without memory it has none */
     }
+    HAUL__ASSERT(!p || count <= g->operation_count);
     if (p)
         p->count = count;
     return p;

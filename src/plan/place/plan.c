@@ -50,6 +50,7 @@ static haul__plan_figures figures_of(const haul_plan *p, haul__makespan *schedul
     f.copied_bytes = haul__place_copied_bytes(&p->graph, placement->device, &f.copies);
     for (int d = 0; d < haul__plan_device_count(p); d++)
         f.peak[d] = placement->peaks[d].bytes;
+    HAUL__ASSERT(f.ps >= 0 && f.waits >= 0 && f.copied_bytes >= 0);
     return f;
 }
 
@@ -118,6 +119,7 @@ haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, ha
     const haul_status status = haul__place_graph_of(&step, out);
     for (int d = 0; d < r->device_count && !status; d++)
         out->names[d] = r->names[d];
+    HAUL__ASSERT(status || out->device_count == r->device_count);
     return status;
 }
 
@@ -129,6 +131,7 @@ static void set_limits(haul_plan *p)
         p->limit[d] = r->limit[d] ? r->limit[d] : r->machine->devices[r->devices[d]].memory_bytes;
         if (r->percent[d] > 0)
             p->limit[d] = (int64_t)(r->percent[d] / 100 * (double)p->single[d].peaks[d].bytes) + 1;
+        HAUL__ASSERT(p->limit[d] >= 0);
         p->graph.limit[d] = p->limit[d];
     }
 }
@@ -158,6 +161,7 @@ void haul__plan_take_cheapest(haul_plan *p)
     p->best->proof = (haul__place_proof){0};
     haul__placement_free(p->best);
     *p->best = *p->cheapest;
+    HAUL__ASSERT(p->best->cost >= p->best->proof.bound);
     *p->cheapest = (haul__placement){0};
     p->spread = false;
 }
@@ -189,6 +193,7 @@ static haul_status find_spread(haul_plan *p)
         return haul__fail_memory("haul plan", n);
     memcpy(spread.device, p->best->device, n);
     haul_status status = haul__place_overlap(&p->graph, spread.device, &before, &ps);
+    HAUL__ASSERT(status || ps <= before);
     if (!status && ps < before - before / LEAST_GAIN)
         status = take_spread(p, &spread);
     haul__placement_free(&spread);

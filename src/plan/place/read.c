@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/place/certificate.h"
 #include "plan/verify/verify.h"
@@ -111,6 +112,7 @@ static haul_status read_tensor(reading *r, const haul__json *v)
     haul_status status = tensor < 0 ? haul_error_status() : HAUL_OK;
     for (; at && !status; at = at->next)
         status = haul__place_add_use(r->g, tensor, (int)at->number);
+    HAUL__ASSERT(status || r->g->tensors[tensor].until == (int)x[2]); /* no use is later: it was verified */
     return status;
 }
 

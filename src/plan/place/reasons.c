@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/text/duration.h"
 #include "core/error.h"
@@ -42,6 +43,7 @@ static char *reason_of(const haul_plan *p, const haul__place_operation *o, uint8
 {
     haul__place_why why;
     char            text[300];
+    HAUL__ASSERT(!members[o->group]); /* one group at a time */
     members[o->group] = 1;
     const haul_status status = haul__place_explain(&p->graph, p->best->device, members, &why);
     members[o->group] = 0;

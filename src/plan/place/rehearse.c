@@ -3,6 +3,7 @@
 #include <haul/placement.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
@@ -30,9 +31,11 @@ static haul_status mark_held(const haul_program *program, const int64_t *stores,
     *held = haul__calloc((size_t)program->store_count + 1, sizeof **held);
     if (!*held)
         return haul__fail_memory(operation, (size_t)program->store_count);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        HAUL__ASSERT(stores[i] < program->store_count);
         if (stores[i] >= 0)
             (*held)[stores[i]] = true;
+    }
     return HAUL_OK;
 }
 
@@ -171,6 +174,7 @@ static void compute(pricing *p, const haul_program_operation *o, int on)
     const int64_t             idle = larger(p->of[0].compute, t->compute), start = larger(idle, ready_for(p, o, false));
     t->compute = start + haul__machine_time(r->machine, r->devices[on], &w);
     t->number += on > 0;
+    HAUL__ASSERT(start >= idle);
     p->figures.waits += start - idle;
     write_results(p, o, t->compute, on ? t->number : 0);
 }
@@ -188,6 +192,7 @@ static int64_t copy_across(pricing *p, const haul_program_value *x, int from, in
     const int64_t             down = haul__machine_copy_time(r->machine, r->devices[from], 0, bytes, false);
     const int64_t             up = haul__machine_copy_time(r->machine, 0, r->devices[on], bytes, false);
     const int64_t             there = larger(begin, p->of[from].down) + down;
+    HAUL__ASSERT(from > 0 && on > 0 && from != on && parts > 0);
     p->of[from].down = there;
     p->of[on].up = larger(larger(there - down + down / parts, p->of[on].up) + up, there + up / parts);
     p->figures.copied_bytes += bytes; /* once more: over both links */
@@ -203,6 +208,7 @@ static void copy(pricing *p, const haul_program_operation *o, const haul_program
     const int64_t             bytes = haul__program_bytes_of(x);
     int64_t                  *lane = on ? &p->of[on].up : &p->of[from].down;
     const int64_t             start = larger(p->of[0].compute, ready_for(p, o, from > 0));
+    HAUL__ASSERT(o->result_count > 0 && from != on);
     p->figures.copied_bytes += bytes;
     p->figures.copies++;
     if (from && on && !haul__machine_link_of(r->machine, r->devices[from], r->devices[on])) {
@@ -243,6 +249,7 @@ static haul_status price(const haul_plan *plan, const haul_program *program, hau
     haul__free(p.ready);
     for (int d = 0; d < haul__plan_device_count(plan); d++)
         p.figures.ps = larger(p.figures.ps, larger(p.of[d].compute, larger(p.of[d].up, p.of[d].down)));
+    HAUL__ASSERT(p.figures.ps >= 0 && p.figures.waits >= 0);
     *out = p.figures;
     return HAUL_OK;
 }
@@ -269,6 +276,7 @@ static haul_status take_figures(const trial *t, const haul__dry_run *run)
         const haul_device *device = haul_device_get(t->plan->request.names[d]);
         t->way->figures.peak[d] = haul__account_read(run, device, false, from).peak;
     }
+    HAUL__ASSERT(from <= run->program.change_count);
     haul_program_free(&program);
     return status;
 }
@@ -295,6 +303,7 @@ static haul_status compare_with_cheapest(const trial *t)
     haul__plan_way cheapest = *t->way;
     trial          other = *t;
     cheapest.placement = t->plan->cheapest;
+    HAUL__ASSERT(t->plan->cheapest->device && t->way->device < 0);
     other.way = &cheapest;
     const haul_status status = rehearse(&other);
     if (status || haul__plan_is_better(t->plan, t->way, &cheapest))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/place/plan.h"
 
@@ -79,6 +80,7 @@ static void add_borders(const haul__place_graph *g, const haul__place_tensor *t,
         first = m < first ? m : first;
         last = m > last ? m : last;
     }
+    HAUL__ASSERT(first <= made && made <= last && (made == SIZE_MAX || last < l->count));
     for (size_t m = first; made != SIZE_MAX && m < last; m++)
         for (int d = 2; d < g->device_count; d++) {
             const bool forward = m >= made;
@@ -120,9 +122,11 @@ static haul_status find_stages(const modules *l, int device_count, uint8_t *devi
     size_t end = l->count;
     for (int d = device_count - 1; d > 0; d--) {
         const size_t from = best[(size_t)d * row + end].from;
+        HAUL__ASSERT(from <= end);
         memset(device + from, d, end - from);
         end = from;
     }
+    HAUL__ASSERT(end == 0); /* the stages have all modules */
     haul__free(best);
     return HAUL_OK;
 }
@@ -144,7 +148,8 @@ static void find_first_stages(const haul__place_graph *g, const modules *l, cons
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
         const uint8_t                stage = has_stage(o) ? device[find_module(l, o->module)] : 0;
-        uint8_t                     *now = &first[o->group];
+        HAUL__ASSERT(stage < g->device_count);
+        uint8_t *now = &first[o->group];
         if (stage && haul__place_allows(g, o->group, stage) && (!*now || stage < *now))
             *now = stage;
     }
@@ -200,6 +205,7 @@ haul_status haul__plan_stage(haul_plan *p)
         p->best->proof = (haul__place_proof){0};
         haul__placement_free(p->best);
         *p->best = staged;
+        HAUL__ASSERT(p->best->cost >= p->best->proof.bound);
     }
     haul__free(l.paths);
     haul__free(l.times);

@@ -67,6 +67,7 @@ static haul__place_role role_of(const haul_program_store *s, unsigned uses)
 {
     if (s->kind == HAUL_STORE_SCRATCH)
         return HAUL__PLACE_WORKSPACE;
+    HAUL__ASSERT(!(uses & HELD) || !(uses & (UPDATED | WRITTEN))); /* the step only reads it */
     if (uses & HELD)
         return HAUL__PLACE_PARAMETER;
     if (uses & UPDATED)
@@ -136,12 +137,14 @@ static int add_tensor(builder *b, int64_t index, int64_t bytes, bool whole)
                                    .home_bytes = whole ? larger(s->bytes, s->block_bytes) : 0,
                                    .role = x->role};
     const haul__place_copies  copies = copies_of(b, s->kind == HAUL_STORE_OUTSIDE && is_data_of(x), bytes);
+    HAUL__ASSERT(t.from <= t.until && bytes >= 0);
     return haul__place_add_tensor(b->g, &t, &copies);
 }
 
 /* The elements between the first and the last one of a value. */
 static void span_of(const haul_program_value *v, int64_t *first, int64_t *end)
 {
+    HAUL__ASSERT(v->store >= 0 && v->offset >= 0);
     *first = v->offset;
     *end = v->offset + 1;
     for (int d = 0; d < v->shape.ndim; d++) {
@@ -246,6 +249,7 @@ static void cost_of(const builder *b, const haul_program_operation *o, portion s
         const haul__machine_device *device = &b->step->machine->devices[b->step->devices[d]];
         const double                all = (double)haul__machine_time(b->step->machine, b->step->devices[d], &w);
         const double                launches = fmin(all, (double)haul__ps_of_waits(device->launch_ns, w.commands));
+        HAUL__ASSERT(all >= 0 && launches >= 0);
         cost[d] = (int64_t)(share.launches * launches + share.rest * (all - launches));
     }
 }
@@ -280,6 +284,7 @@ static haul_status begin_tensor(builder *b, int64_t index, int operation)
     const haul__place_copies none = {.ps = {{0}}};
     haul__place_tensor       memory = *values;
     memory.until = operation - 1;
+    HAUL__ASSERT(memory.from <= memory.until);
     memory.bytes = 0;
     values->home_bytes = 0;
     x->home = x->maker = x->parts = -1;
@@ -301,6 +306,7 @@ static haul_status write_value(builder *b, const haul_program_operation *o, cons
         haul__place_join(b->g, b->g->tensors[x->home].producer, operation);
         x->parts = -1;
     }
+    HAUL__ASSERT(x->home >= 0 && x->maker <= operation);
     x->maker = x->last = operation;
     return HAUL_OK;
 }
@@ -390,6 +396,7 @@ static void name_states(builder *b, const haul_program_operation *o)
     const haul_program_value *v = &b->program->values[o->value];
     const int                 period = period_of(b->program, o);
     for (int i = 0; is_update(o) && i < o->operand_count; i++) {
+        HAUL__ASSERT(period > 0 && o->operand_count % period == 0);
         const haul_program_value *parameter = &v[i - i % period];
         if (v[i].store >= 0 && parameter->store >= 0 && !*b->stores[v[i].store].module)
             b->stores[v[i].store].module = b->stores[parameter->store].module;
@@ -491,6 +498,7 @@ static haul_status pin_operation(const haul__place_step *step, haul__place_opera
                               "%s is pinned to both %s and %s; remove one of the two patterns", o->module,
                               devices[step->devices[smaller(d, device)]].name,
                               devices[step->devices[larger(d, device)]].name);
+    HAUL__ASSERT(0 <= device && device < step->device_count);
     for (int d = 0; d < step->device_count; d++)
         o->cost[d] = d == device ? o->cost[d] : HAUL__PLACE_NEVER;
     return HAUL_OK;
@@ -519,6 +527,7 @@ static haul_status build(builder *b)
         name_states(b, &b->program->operations[i]);
         b->calls[i] = -1;
     }
+    HAUL__ASSERT(!b->g->operation_count && !b->g->tensor_count);
     haul_status status = add_sources(b);
     for (int64_t i = 0; !status && i < b->program->operation_count; i++)
         status = add_call(b, i);

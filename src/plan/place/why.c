@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul__place_cause cause_of(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *members)
@@ -40,6 +41,7 @@ static bool explain(const haul__place_graph *g, const uint8_t *place, const uint
             continue;
         const bool moves = place[k] != out->other && haul__place_allows(g, (int)k, out->other);
         other[k] = moves ? (uint8_t)out->other : place[k];
+        HAUL__ASSERT(haul__place_allows(g, (int)k, other[k]));
         out->here += g->groups[k].cost[place[k]];
         out->there += g->groups[k].cost[other[k]];
         movable = movable || moves;
@@ -72,6 +74,7 @@ haul_status haul__place_explain(const haul__place_graph *g, const uint8_t *place
         if (out->other == home || is_better(&why, out))
             *out = why;
     }
+    HAUL__ASSERT(out->other != home || g->device_count == 1);
     haul__free(other);
     return HAUL_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "plan/verify/fields.h"
 
 enum { DEVICES = 9, PRICES = 64, TENSOR = 5 }; /* the most; numbers of a tensor before the times of its copies */
@@ -41,6 +42,7 @@ static bool each(check *c, const json *in, const char *name, void (*read)(check 
     haul__expect(c->out, count < 0 || (int64_t)array->count == count, name, -1, "it has another length");
     for (const json *v = array->child; v && !c->out->member; v = v->next)
         read(c, v, i++);
+    HAUL__ASSERT(c->out->member || i == (int64_t)array->count);
     return !c->out->member;
 }
 
@@ -77,12 +79,13 @@ static void read_tensor(check *c, const json *v, int64_t i)
         return;
     bool fine = x[0] >= x[1] && x[0] <= x[2] && x[2] < c->operations; /* from <= made <= until */
     for (size_t k = 1; k < v->count; k++)
-        fine = fine && x[k] >= (k < least ? 0 : x[1]) && (k < least || x[k] <= x[2]);
-    haul__expect(c->out, fine, "copies", i, "out of range, or used while it is not resident");
+        fine = fine && x[k] >= (k < least ? 0 : x[0]) && (k < least || x[k] <= x[2]);
+    haul__expect(c->out, fine, "copies", i, "out of range, or used before it is made or after its end");
     c->tensor[i] = (tensor){x[0], x[1], x[2], x[3], x[4], .use = x + least, .end = x + v->count};
     for (int to = 0; to < c->devices; to++)
         for (int from = 0; from < c->devices; from++)
             c->tensor[i].copy[from][to] = from == to ? 0 : *time++;
+    HAUL__ASSERT(time == x + least);
     c->use += v->count;
 }
 
@@ -96,6 +99,7 @@ static void read_place(check *c, const json *v, int64_t i)
     haul__expect(c->out, name->string && !strcmp(name->string, c->device[d]), "operations", i, "its device is unknown");
     haul__expect(c->out, g->place < 0 || g->place == d, "operations", i, "its group is on another device");
     haul__expect(c->out, c->operation[i].cost[d] >= 0, "operations", i, "it cannot run on its device");
+    HAUL__ASSERT(0 <= d && d < c->devices);
     g->place = d;
 }
 
