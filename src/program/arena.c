@@ -101,6 +101,17 @@ static int64_t most_at_once(plan *p)
     return most;
 }
 
+/* Items of one time have no byte in common. */
+static void check_apart(const plan *p, size_t number, int64_t size)
+{
+    const haul__arena_item *a = &p->items[number];
+    HAUL__ASSERT(a->offset >= 0 && a->offset % p->alignment == 0 && a->offset + a->bytes <= size);
+    for (size_t i = 0; i < number; i++) {
+        const haul__arena_item *b = &p->items[i];
+        HAUL__ASSERT(!at_one_time(a, b) || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
+    }
+}
+
 int64_t haul__arena_plan(haul__arena_item *items, size_t count, int64_t alignment, int64_t *least)
 {
     plan p = {.items = items, .count = count, .alignment = alignment};
@@ -115,6 +126,8 @@ int64_t haul__arena_plan(haul__arena_item *items, size_t count, int64_t alignmen
     if (by_time < size)
         size = place_all(&p, earliest_first);
     HAUL__ASSERT(size >= *least);
+    for (size_t i = 0; HAUL__ASSERTS && i < count; i++)
+        check_apart(&p, i, size);
     haul__free(p.order);
     return size;
 }

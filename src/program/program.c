@@ -54,6 +54,7 @@ int haul__program_begin(haul__program *p, const haul__operation *operation, cons
 {
     if (ROOM_FOR(p, calls, call_count, call_room))
         return -1;
+    HAUL__ASSERT(p->now < (int)p->call_count);
     haul__program_call *c = &p->calls[p->call_count];
     *c = (haul__program_call){.operation = operation, .name = name, .parent = p->now, .module = module_now()};
     p->now = (int)p->call_count;
@@ -80,6 +81,7 @@ haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int 
 {
     if (ROOM_FOR(p, values, value_count, value_room))
         return haul_error_status();
+    HAUL__ASSERT(!t || (0 <= store && (size_t)store < p->store_count));
     haul_program_value *v = &p->values[p->value_count++];
     *v = (haul_program_value){.store = -1, .dtype = HAUL_DTYPE_NONE};
     if (!t)
@@ -96,6 +98,7 @@ haul_status haul__attributes_add(haul__attribute_list *list, const void *attribu
     const size_t end = (list->size + size + PLACE - 1) / PLACE * PLACE;
     if (!haul__grow(&list->bytes, &list->room, end + 1, 1))
         return haul__fail_memory(caller, size);
+    HAUL__ASSERT(list->size % PLACE == 0 && end < list->room);
     *at = list->size;
     if (size)
         memcpy(list->bytes + list->size, attributes, size);
@@ -140,6 +143,7 @@ int haul__program_add_store(haul__program *p, const haul__program_store *store)
     const int            number = (int)p->store_count++;
     haul__program_store *s = &p->stores[number];
     *s = *store;
+    HAUL__ASSERT(!store->planned && store->bytes <= store->block);
     s->planned = true;
     s->born = change(p, number, false);
     s->freed = INT64_MAX;
@@ -164,6 +168,7 @@ int haul__program_add_outside(haul__program *p, const haul__storage *storage, co
         return haul__fail_memory(caller, sizeof *e), -1;
     haul__program_store *s = &p->stores[p->store_count];
     *s = *store;
+    HAUL__ASSERT(!s->planned && s->born == 0 && !e->value); /* it is in the log once */
     s->origin = "";
     s->freed = INT64_MAX;
     s->born_in = s->freed_in = -1;
@@ -175,6 +180,7 @@ int haul__program_add_outside(haul__program *p, const haul__storage *storage, co
 void haul__program_free_store(haul__program *p, int store)
 {
     HAUL__ASSERT(p->stores[store].freed == INT64_MAX);
+    HAUL__ASSERT((size_t)store < p->store_count);
     p->stores[store].freed = change(p, store, true);
     p->stores[store].freed_in = p->now;
 }
@@ -212,6 +218,7 @@ haul_status haul__program_foresee(haul__program *p, const haul__program_foresigh
     if (ROOM_FOR(p, foresights, foresight_count, foresight_room))
         return haul_error_status();
     haul__program_foresight *f = &p->foresights[p->foresight_count++];
+    HAUL__ASSERT(foresight->kind == HAUL__FORESEES_CALL || (size_t)foresight->store < p->store_count);
     *f = *foresight;
     f->moment = p->change_count;
     f->after = p->command_count;
