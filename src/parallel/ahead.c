@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 _Atomic int64_t haul__ahead_taken, haul__ahead_dropped;
@@ -71,6 +72,7 @@ int haul__ahead_note(haul__ahead *a, int item)
     const history *h = &a->last[a->step];
     if (a->now.count < a->most)
         a->now.items[a->now.count++] = item;
+    HAUL__ASSERT(a->now.count <= a->most && 0 <= a->at && a->at <= h->count);
     const int  found = find(h, a->at, item);
     const bool expected = found != NONE && found == a->at % h->count;
     if (found != NONE)
@@ -94,6 +96,7 @@ void haul__ahead_begin(haul__ahead *a, haul__offer *offer, const haul__group_cal
                        size_t bytes)
 {
     haul__error_record before;
+    HAUL__ASSERT(!a->work); /* one is on its way at a time */
     haul__error_save(&before);
     if (make_room(a, bytes) && (a->work = haul__offer_get_begin(offer, call, from, item, a->elements, bytes))) {
         a->item = item;
@@ -118,6 +121,7 @@ static bool arrive(haul__ahead *a)
 bool haul__ahead_take(haul__ahead *a, int item, void *to, size_t bytes)
 {
     const bool came = arrive(a), taken = came && a->item == item && a->bytes == bytes;
+    HAUL__ASSERT(!a->work && (!taken || bytes <= a->room));
     if (taken)
         memcpy(to, a->elements, bytes);
     haul__ahead_taken += taken;
@@ -133,6 +137,7 @@ void haul__ahead_stop(haul__ahead *a, bool step)
         a->now = (history){.items = a->last[a->step].items};
         a->last[a->step] = over;
     }
+    HAUL__ASSERT(!a->now.count && !a->work);
     a->step = step;
     a->at = 0;
 }

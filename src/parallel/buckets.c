@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -51,6 +52,7 @@ void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last, b
         b->list[i].gathered = false;
         drop_deferred(&b->list[i]);
     }
+    HAUL__ASSERT(piece >= 0 && count <= b->flat->parameters);
     b->step = step;
     b->piece = piece;
     b->last = last;
@@ -75,6 +77,7 @@ static haul__work *begin_parts(const haul__buckets *b, int i, const haul__group_
     }
     for (int r = 0; r <= b->tree.ranks; r++)
         bounds[r] = haul__flat_bound(b->flat, i, r);
+    HAUL__ASSERT(bounds[0] == 0 && bounds[b->tree.ranks] == b->flat->buckets[i].count);
     haul__work *w = haul__group_sum_parts_begin(b->group, call, &b->tree, sums, bounds);
     haul__free(bounds);
     return w;
@@ -90,6 +93,7 @@ static haul_status begin_exchange(haul__buckets *b, int i)
         haul__snprintf(what, sizeof what, "loss and buffers of step %" PRId64, b->step);
     else
         haul__snprintf(what, sizeof what, "bucket %d of step %" PRId64, i, b->step);
+    HAUL__ASSERT(!bucket->exchange && 0 < bucket->sums.count && bucket->sums.count <= HAUL__PIECE_SUMS);
     for (int k = 0; k < bucket->sums.count; k++)
         sums[k] = bucket->sums.nodes[k].sum;
     bucket->exchange = is_divided(b, i) ? begin_parts(b, i, &call, sums)
@@ -110,6 +114,7 @@ static haul_status take_part(haul__buckets *b, int i)
     haul__bucket *bucket = &b->list[i];
     const int64_t from = haul__flat_bound(b->flat, i, b->flat->rank),
                   to = haul__flat_bound(b->flat, i, b->flat->rank + 1);
+    HAUL__ASSERT(0 <= from && from <= to && to <= b->flat->buckets[i].count && !bucket->part);
     haul_scope *scope = haul__flat_scope();
     if (!scope)
         return haul_error_status();
@@ -136,6 +141,7 @@ static int64_t bytes_under_way(const haul__buckets *b)
 static haul_status settle(haul__buckets *b, int64_t most)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(0 <= b->settled && b->settled <= b->begun && b->begun <= b->flat->bucket_count + 1);
     while (!status && b->settled < b->begun && is_divided(b, b->settled) &&
            (bytes_under_way(b) > most || haul__work_is_done(b->list[b->settled].exchange))) {
         status = wait_for(&b->list[b->settled]);
@@ -209,6 +215,7 @@ static void note_order(haul__buckets *b, int parameter)
     if (!b->seen || b->was_seen[parameter])
         return;
     b->was_seen[parameter] = true;
+    HAUL__ASSERT(b->seen_count < b->flat->parameters);
     b->seen[b->seen_count++] = parameter;
 }
 
@@ -225,6 +232,7 @@ haul_status haul__buckets_take(haul_tensor *leaf, void *context)
                           "the gradient of '%.80s' changed after it was complete; a function that runs again must use "
                           "the same parameters both times",
                           item->name);
+    HAUL__ASSERT(bucket->left > 0);
     bucket->left--;
     return bucket->left ? HAUL_OK : gather(b, item->bucket);
 }
@@ -242,6 +250,7 @@ haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double wei
 {
     const haul_status status = gather_missing(b);
     /* A recording has the same calls for all pieces. */
+    HAUL__ASSERT(status || !b->list[count].gathered);
     const bool changes = b->piece == 0 || b->defers;
     return status ? status : add(b, b->flat->bucket_count, haul__flat_gather_rest(b->flat, loss, weight, changes));
 }
@@ -260,6 +269,7 @@ haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums)
     for (int i = 0; i <= b->flat->bucket_count && !status; i++) {
         haul__bucket *bucket = &b->list[i];
         const bool    divided = is_divided(b, i);
+        HAUL__ASSERT(b->tree.ranks == 1 || divided || bucket->exchange);
         if (b->tree.ranks > 1 && !divided)
             status = wait_for(bucket);
         sums[i] = divided ? haul__optional(bucket->part) : bucket->sums.nodes[0].sum;
@@ -292,6 +302,7 @@ static haul_status share_order(haul__buckets *b)
     /* Parameters that no piece used come last, from the last to the first. */
     for (int i = count - 1; i >= 0; i--)
         note_order(b, i);
+    HAUL__ASSERT(b->seen_count == count);
     return haul__work_wait(haul__group_broadcast_begin(b->group, &call, b->seen, count * (int64_t)sizeof *b->seen, 0));
 }
 

@@ -8,6 +8,7 @@
 
 #include "autograd/pass.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -84,6 +85,7 @@ static haul_status fill(haul__flat *flat, const haul_named_tensor *list, int cou
     for (int i = flat->parameters; i < flat->parameters + flat->floats + flat->integers; i++)
         flat->items[i].at -= gradients;
     flat->rest = flat->total - gradients;
+    HAUL__ASSERT(status || flat->rest >= LOSS_AND_WEIGHT);
     return status;
 }
 
@@ -95,6 +97,7 @@ static haul__flat_bucket *open_bucket(haul__flat *flat, int at)
     const int64_t most = haul__flat_bucket_bytes / (int64_t)haul__dtype_size(flat->dtype);
     if (!flat->bucket_count || flat->buckets[flat->bucket_count - 1].count >= most)
         flat->buckets[flat->bucket_count++] = (haul__flat_bucket){.first = at};
+    HAUL__ASSERT(flat->bucket_count <= flat->parameters && flat->buckets[flat->bucket_count - 1].first <= at);
     return &flat->buckets[flat->bucket_count - 1];
 }
 
@@ -121,6 +124,7 @@ static void place_items(const haul__flat *flat, int bucket)
         item->at = at;
         at += item->tensor->count;
     }
+    HAUL__ASSERT(at == b->count); /* they have all of the bucket */
 }
 
 void haul__flat_arrange(haul__flat *flat, const int *order)
@@ -136,6 +140,7 @@ void haul__flat_arrange(haul__flat *flat, const int *order)
         sort_by_owner(flat, &flat->buckets[i]);
         place_items(flat, i);
     }
+    HAUL__ASSERT(!flat->bucket_count || flat->buckets[flat->bucket_count - 1].end == flat->parameters);
 }
 
 void haul__flat_divide(haul__flat *flat, const int *owners, int rank)
@@ -151,6 +156,7 @@ int64_t haul__flat_bound(const haul__flat *flat, int bucket, int rank)
     int64_t                  at = 0;
     for (int k = b->first; k < b->end && flat->owners[flat->order[k]] < rank; k++)
         at += flat->items[flat->order[k]].tensor->count;
+    HAUL__ASSERT(at <= b->count);
     return at;
 }
 
@@ -392,6 +398,7 @@ static haul_status gather_loss(const haul__flat *flat, haul_tensor *all, haul_te
 {
     haul_tensor *to = part(all, flat->rest - LOSS_AND_WEIGHT, 1);
     haul_status  status = haul__is_none(loss) ? haul_zero_into(to) : haul_copy_into(to, haul_detach(loss));
+    HAUL__ASSERT(flat->rest >= LOSS_AND_WEIGHT);
     return status ? status : haul_fill_into(part(all, flat->rest - 1, 1), weight);
 }
 
@@ -467,6 +474,7 @@ static haul_status scatter_gradient(const haul__flat *flat, haul_tensor *sum, ha
 {
     if (flat->owners)
         item.at -= haul__flat_bound(flat, item.bucket, flat->rank);
+    HAUL__ASSERT(item.at >= 0);
     haul_tensor *gradient = haul_to(part_of(sum, &item), item.tensor->storage->device, .dtype = item.tensor->dtype);
     return haul__failed(gradient) ? haul_error_status() : haul_set_grad(item.tensor, gradient);
 }
@@ -487,6 +495,7 @@ haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *const *sums,
     haul_tensor *rest = sums[flat->bucket_count], *weight = divisor(flat, rest);
     haul_status  status = haul__status_of(weight);
     int          i = 0;
+    HAUL__ASSERT(pieces > 0);
     for (int b = 0; b < flat->bucket_count && !status; b++)
         if (!haul__is_none(sums[b]))
             status = haul_div_into(sums[b], sums[b], weight);

@@ -8,6 +8,7 @@
 
 #include "autograd/pass.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/splitmix.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -224,6 +225,7 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
     const int number = stages_of(options) ? 0 : haul_group_rank(group);
     p->first = haul__tree_first(&p->tree, number);
     p->count = haul__tree_first(&p->tree, number + 1) - p->first;
+    HAUL__ASSERT(p->count > 0 && p->first >= 0 && p->first + p->count <= pieces);
     p->dry = haul__is_dry();
     if (!make_parts(p, options) && !make_generator(p) && !agree(p))
         return haul__own(p, NEW);
@@ -295,6 +297,7 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
         return status;
+    HAUL__ASSERT(!p->begun && (p->ready || p->done == 0)); /* the step before is over */
     haul__shards_ready(&p->shards, false);
     haul__buckets_clear(&p->buckets);
     haul__object_release(p->loss);
@@ -330,6 +333,7 @@ haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
             (haul_random_state){.seed = seed_of(parallel, step, parallel->first + parallel->done)});
     if (!status)
         status = haul_set_generator(parallel->generator);
+    HAUL__ASSERT(status || parallel->done < parallel->count);
     if (parallel->pipe)
         haul__pipe_begin(parallel->pipe, parallel->done);
     parallel->begun = !status;
@@ -390,6 +394,7 @@ static haul_status apply_sums(haul_parallel *p, haul_tensor *const *sums)
 /* The end of the step. */
 static haul_status reduce(haul_parallel *p)
 {
+    HAUL__ASSERT(p->done == p->count && !p->ready && !p->loss);
     const size_t  count = (size_t)p->flat.bucket_count + 1;
     haul_tensor **sums = haul__calloc(count, sizeof *sums);
     if (!sums)
@@ -415,6 +420,7 @@ static bool is_last(const haul_parallel *p)
 /* Gathers the numbers of the piece. */
 static haul_status gather(haul_parallel *p, haul_tensor *loss, double weight, bool defers)
 {
+    HAUL__ASSERT(p->done < p->count && p->first + p->done < p->pieces);
     haul__buckets_begin(&p->buckets, p->step, p->first + p->done, is_last(p), defers);
     haul_status status = differentiate(p, loss);
     haul_scope *scope = status ? NULL : haul__flat_scope();
@@ -434,6 +440,7 @@ static haul_status add_piece(haul_parallel *p)
     haul_status status = haul__buckets_add_deferred(&p->buckets);
     if (!status)
         status = haul__flat_restore_buffers(&p->flat);
+    HAUL__ASSERT(p->done < p->count && !p->begun);
     p->done++;
     if (!status && p->done == p->count)
         status = reduce(p);

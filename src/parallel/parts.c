@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -83,6 +84,7 @@ static void note_came(haul__parts *p, int i)
     part *x = &p->items[i];
     if (!x->came)
         p->there += (int64_t)x->storage->bytes;
+    HAUL__ASSERT(!is_own(p, i) && p->there >= (int64_t)x->storage->bytes);
     x->came = ++p->clock;
     x->version = atomic_load(&x->storage->version);
 }
@@ -92,6 +94,7 @@ static void note_gone(haul__parts *p, int i)
     part *x = &p->items[i];
     if (x->came)
         p->there -= (int64_t)x->storage->bytes;
+    HAUL__ASSERT(p->there >= 0);
     x->came = 0;
     x->stays = false;
 }
@@ -134,6 +137,7 @@ static int first_to_go(const haul__parts *p, const haul__command *c, uint64_t af
             (first < 0 || x->came < p->items[first].came))
             first = i;
     }
+    HAUL__ASSERT(first < 0 || !is_own(p, first));
     return first;
 }
 
@@ -143,6 +147,7 @@ static void before(haul__elsewhere *e, int64_t number, const haul__command *c)
     part         *x = &p->items[number];
     const int64_t bytes = (int64_t)x->storage->bytes;
     uint64_t      after = 0;
+    HAUL__ASSERT(!x->came && !is_own(p, (int)number)); /* it is on its way */
     for (int i; p->there + bytes > haul__parts_room && (i = first_to_go(p, c, after)) >= 0;) {
         after = p->items[i].came;
         give_up(p, i);
@@ -168,6 +173,7 @@ static haul_status fetch(haul__elsewhere *e, int64_t number, void *to, size_t by
     char                   what[WHAT];
     const haul__group_call call = {.name = GATHER, .what = name_of(p, i, what)};
     haul_status            status = HAUL_OK;
+    HAUL__ASSERT(p->items[i].storage && p->items[i].storage->bytes == bytes);
     if (!haul__ahead_take(p->ahead, i, to, bytes))
         status = haul__offer_get(p->offer, &call, p->owners[i], i, to, bytes);
     if (status)
@@ -236,6 +242,7 @@ static void lend(haul__parts *p)
         const part *x = &p->items[i];
         if (!x->storage || !is_own(p, i))
             continue;
+        HAUL__ASSERT(p->lent->count < p->flat->parameters && !x->came);
         haul__object_keep(x->storage);
         p->lent->storages[p->lent->count] = x->storage;
         p->lent->copies[p->lent->count++] = x->copy;
@@ -307,6 +314,7 @@ static haul_status renew_copy(haul__parts *p, int i)
     const size_t   bytes = x->storage->bytes;
     const uint64_t version = atomic_load(&x->storage->version);
     const bool     fresh = !x->copy;
+    HAUL__ASSERT(is_own(p, i));
     if (!fresh && version == x->version)
         return HAUL_OK;
     if (fresh && !(x->copy = haul__malloc(bytes)))
@@ -347,6 +355,7 @@ static haul_status set_all_own(haul__parts *p)
 static haul_status divide_one(haul__parts *p, int i)
 {
     part *x = &p->items[i];
+    HAUL__ASSERT(!x->storage && !x->came && !x->copy);
     x->storage = parameter(p, i)->storage;
     haul__object_keep(x->storage);
     if (is_own(p, i))
@@ -429,8 +438,9 @@ static haul_status offer_own(haul__parts *p, haul_status status)
 static haul_status renew_there(haul__parts *p, int i)
 {
     const size_t bytes = p->items[i].storage->bytes;
-    void        *elements = haul__malloc(bytes);
-    haul_status  status = elements ? fetch(&p->head, i, elements, bytes) : haul__fail_memory(BEGIN, bytes);
+    HAUL__ASSERT(!is_own(p, i) && p->items[i].came);
+    void       *elements = haul__malloc(bytes);
+    haul_status status = elements ? fetch(&p->head, i, elements, bytes) : haul__fail_memory(BEGIN, bytes);
     if (!status) {
         haul_tensor *t = haul_detach(parameter(p, i));
         status = haul__failed(t) ? haul_error_status() : haul_write(t, elements, bytes);

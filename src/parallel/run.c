@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/guest.h"
 #include "core/scope.h"
@@ -57,6 +58,7 @@ static void be_rank(const rank_thread *t)
         status = call(t, group);
     if (status)
         haul__crew_fail(t->crew, t->rank);
+    HAUL__ASSERT(!group || haul_group_rank(group) == t->rank);
     const haul_status popped = haul_scope_pop(scope);
     if (!status && popped)
         haul__crew_fail(t->crew, t->rank);
@@ -98,6 +100,7 @@ static void run_all(rank_thread *threads, int count)
         }
         started++;
     }
+    HAUL__ASSERT(started <= count);
     for (int r = 0; r < started; r++)
         pthread_join(threads[r].thread, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/tensor.h"
 #include "core/trial.h"
@@ -99,6 +100,7 @@ static void pass_error(const haul__divided *d, const char *operation)
 
 static haul_status divide_gradients(haul__shards *s, haul__flat *flat)
 {
+    HAUL__ASSERT(!s->divided && s->owners);
     divided *d = haul__calloc(1, sizeof *d);
     if (!d)
         return haul__fail_memory("haul_parallel_new", sizeof *d);
@@ -143,6 +145,7 @@ static haul_status refuse_group(haul_group *group)
 haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul_group *group)
 {
     const size_t count = (size_t)flat->parameters, ranks = (size_t)haul_group_size(group);
+    HAUL__ASSERT(1 <= stage && stage <= 3 && ranks > 1);
     if (stage > 2 && refuse_group(group))
         return haul_error_status();
     sized  *order = haul__calloc(count, sizeof *order);
@@ -227,6 +230,7 @@ static haul_status hide_gradients(const haul__shards *s, haul_optimizer *o, haul
     for (int i = 0; i < o->count && !status; i++) {
         if (!is_others(s, &o->entries[i]))
             continue;
+        HAUL__ASSERT(!kept[i]);
         kept[i] = haul_tensor_grad(o->entries[i].parameter);
         status = haul__failed(kept[i]) ? haul_error_status() : haul_set_grad(o->entries[i].parameter, HAUL_NONE);
     }
@@ -293,6 +297,7 @@ static size_t plan_round(const haul__shards *s, trip *r)
             if (is_shared(s, i, rank))
                 r->bytes[rank] += (int64_t)bytes_of(s, i);
         r->to[rank] = i;
+        HAUL__ASSERT(r->from[rank] <= r->to[rank] && r->to[rank] <= s->flat->parameters);
         total += (size_t)r->bytes[rank];
     }
     return total;
@@ -305,6 +310,7 @@ static haul_status copy_portion(const haul__shards *s, const trip *r, int rank, 
     char       *at = r->room;
     for (int k = 0; k < rank; k++)
         at += r->bytes[k];
+    const char *begin = at;
     for (int i = r->from[rank]; i < r->to[rank] && !status; i++) {
         if (!is_shared(s, i, rank))
             continue;
@@ -313,6 +319,7 @@ static haul_status copy_portion(const haul__shards *s, const trip *r, int rank, 
         status = haul__failed(t) ? haul_error_status() : back ? haul_write(t, at, bytes) : haul_read(t, at, bytes);
         at += bytes;
     }
+    HAUL__ASSERT(status || at - begin == r->bytes[rank]); /* as it was planned */
     return status;
 }
 
@@ -385,6 +392,7 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
 {
     if (haul__refuse_followed(STEP, "talks to other ranks"))
         return haul_error_status();
+    HAUL__ASSERT(s->owners);
     haul_scope *scope = haul__flat_scope();
     if (!scope)
         return haul_error_status();
@@ -481,6 +489,7 @@ static haul_status bring(const haul__shards *s, const haul_optimizer *o, int ite
     const int64_t          all = __builtin_popcountll((uint64_t)c->states) * (int64_t)bytes;
     haul__optimizer_entry *e = entry_of(s, o, item);
     const bool             takes_part = rank == 0 || rank == owner;
+    HAUL__ASSERT(0 <= owner && owner < ranks_of(s));
     haul__snprintf(what, sizeof what, "the state of %.80s", s->flat->items[item].name);
     char       *room = haul__malloc(takes_part ? (size_t)all + 1 : 1);
     haul_status status = room ? HAUL_OK : haul__fail_memory(GATHER, (size_t)all);
