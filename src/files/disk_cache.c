@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "files/descriptor.h"
 
 /* ---- SipHash-2-4 with 128 bits of result: J.-P. Aumasson, D. J. Bernstein, 2012 ---- */
@@ -59,6 +60,7 @@ static hash128 hash(const void *first, size_t first_size, const void *second, si
             }
         }
     }
+    HAUL__ASSERT(count == first_size + second_size);
     word |= (uint64_t)count << 56;
     v[3] ^= word;
     sip_rounds(v, 2);

@@ -231,6 +231,7 @@ static void writer_free(haul__writer *w)
 static haul_status resolve(haul__writer *w, const char *path)
 {
     struct stat info;
+    HAUL__ASSERT(!w->path && !w->temporary && !w->created);
     w->mode = 0666;
     if (stat(path, &info) == 0) {
         if (!S_ISREG(info.st_mode))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 typedef struct reader {
@@ -47,6 +48,7 @@ static long read_hex(reader *r)
         value = value * 16 + (digit - digits);
         r->at++;
     }
+    HAUL__ASSERT(0 <= value && value <= 0xffff);
     return value;
 }
 
@@ -71,6 +73,7 @@ static char *put_utf8(char *out, long character)
         long below;
         int  head, more; /* the first byte's mark, and how many bytes follow */
     } forms[] = {{0x80, 0, 0}, {0x800, 0xc0, 1}, {0x10000, 0xe0, 2}, {0x110000, 0xf0, 3}};
+    HAUL__ASSERT(0 < character && character < 0x110000);
     int form = 0;
     while (character >= forms[form].below)
         form++;
@@ -122,6 +125,7 @@ static char *read_string(reader *r)
         haul__free(string);
         return NULL;
     }
+    HAUL__ASSERT(r->at == close && (size_t)(out - string) <= size); /* no escape is shorter than its value */
     *out = '\0';
     r->at++;
     return string;
@@ -138,6 +142,7 @@ static bool keep_text(reader *r, const uint8_t *first, haul__json *value)
         r->status = haul__fail_memory(r->operation, size + 1);
         return false;
     }
+    HAUL__ASSERT(first <= r->at && r->at <= r->end);
     memcpy(value->string, first, size);
     value->string[size] = '\0';
     return true;
@@ -186,6 +191,7 @@ static bool read_number(reader *r, haul__json *value)
         if (!skip_digits(r))
             return false;
     }
+    HAUL__ASSERT(digits < whole && whole <= r->at && r->at <= r->end);
     value->kind = negative || r->at > whole ? HAUL__JSON_DECIMAL : HAUL__JSON_NUMBER;
     value->number = value->kind == HAUL__JSON_NUMBER ? value_of_digits(digits, whole) : 0;
     return value->kind == HAUL__JSON_NUMBER || keep_text(r, first, value);

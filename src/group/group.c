@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/system/fork.h"
 #include "base/text/plain.h"
@@ -81,6 +82,7 @@ static const haul__class group_class = {.name = "group", .destroy = destroy, .de
 /* Sets what follows from the engine. In memory that was cleared. */
 static haul_status fill_in(haul_group *g, haul__engine *engine, uint64_t key)
 {
+    HAUL__ASSERT(0 <= engine->rank && engine->rank < engine->size);
     const size_t size = (size_t)engine->size;
     g->engine = engine;
     g->rank = engine->rank;
@@ -150,7 +152,8 @@ static haul_status introduce(haul_group *g, int place)
 {
     const haul__group_call call = {.name = "haul_group_get", .what = "Haul " HAUL_VERSION_STRING};
     const size_t           size = (size_t)g->size;
-    introduction          *all = haul__calloc(size, sizeof *all);
+    HAUL__ASSERT(0 <= place && g->rank < g->size);
+    introduction *all = haul__calloc(size, sizeof *all);
     if (!all)
         return haul__fail_memory(call.name, size * sizeof *all);
     all[g->rank] = (introduction){.member = g->members[g->rank], .place = place};

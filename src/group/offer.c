@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/text/plain.h"
 #include "core/trial.h"
@@ -117,6 +118,7 @@ void haul__offer_end(haul__offer *o)
 
 void haul__offer_set(haul__offer *o, int number, const void *data, size_t bytes)
 {
+    HAUL__ASSERT(0 <= number && number < o->count && !o->open);
     pthread_mutex_lock(&line.lock);
     o->parts[number] = (part){data, bytes};
     pthread_mutex_unlock(&line.lock);
@@ -125,6 +127,7 @@ void haul__offer_set(haul__offer *o, int number, const void *data, size_t bytes)
 void haul__offer_open(haul__offer *o, int64_t epoch)
 {
     pthread_mutex_lock(&line.lock);
+    HAUL__ASSERT(!o->open && o->epoch < epoch);
     o->open = true;
     o->epoch = epoch;
     o->error.status = HAUL_OK;
@@ -199,6 +202,7 @@ static haul_status get_next(haul__work *w)
     }
     if (w->at == w->bytes)
         return haul__work_over(w);
+    HAUL__ASSERT(0 <= w->at && w->at < w->bytes);
     const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
@@ -216,6 +220,7 @@ haul__work *haul__offer_get_begin(haul__offer *o, const haul__group_call *call, 
         haul__fail_memory(call->name, sizeof *w->get);
         return NULL;
     }
+    HAUL__ASSERT(from != o->group->rank && 0 <= number && number < o->count);
     w->get->requests = requests_of(o);
     w->get->answers = answers_of(o);
     w->get->out = (request){.epoch = o->epoch, .part = number, .bytes = (int64_t)bytes};
@@ -268,6 +273,7 @@ static haul_status hear(haul__offer *o, int rank, bool *changed)
     haul_status status = progress(o, &a->received, &done);
     if (status || !done)
         return status;
+    HAUL__ASSERT(!a->waits && !a->answered && !a->ended); /* a rank makes one request at a time */
     *changed = true;
     if (a->in.ends) {
         a->ended = true;
@@ -317,6 +323,7 @@ static haul_status begin_answer(haul__offer *o, int rank, bool *changed)
     if (!answers)
         return HAUL_OK;
     *changed = true;
+    HAUL__ASSERT(a->waits && !a->answered);
     a->waits = false;
     a->answered = true;
     haul__group_sends(o->group, a->left);
@@ -327,6 +334,7 @@ static haul_status end_answer(haul__offer *o, int rank)
 {
     o->askers[rank].answered = false;
     pthread_mutex_lock(&line.lock);
+    HAUL__ASSERT(o->under_way > 0);
     o->under_way--;
     pthread_cond_broadcast(&line.finished);
     pthread_mutex_unlock(&line.lock);
@@ -344,6 +352,7 @@ static haul_status go_on(haul__offer *o, int rank, bool *changed)
     *changed = true;
     if (!a->left)
         return end_answer(o, rank);
+    HAUL__ASSERT(a->answered && a->left > 0);
     const int64_t bytes = smaller(a->left, haul__group_message_bytes);
     const char   *message = a->data;
     a->data += bytes;
@@ -402,6 +411,7 @@ static void remove_offer(haul__offer *o)
     haul__offer **at = &offers;
     while (*at != o)
         at = &(*at)->next;
+    HAUL__ASSERT(o->ended && !o->under_way); /* 2 */
     *at = o->next;
     pthread_mutex_unlock(&line.lock);
     if (o->released)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/system/clock.h"
 #include "core/shape.h"
@@ -27,6 +28,7 @@ int64_t haul__sum_segment(const haul__work *w, int rank)
 {
     if (!w->sum.bounds)
         return w->sum.chunk * rank / w->group->size;
+    HAUL__ASSERT(rank <= w->group->size && w->sum.at <= w->sum.count);
     const int64_t begin = w->sum.bounds[rank] - w->sum.at;
     return begin < 0 ? 0 : begin < w->sum.chunk ? begin : w->sum.chunk;
 }
@@ -61,6 +63,7 @@ static haul_status send_node(haul__work *w)
     int64_t       sent = 0;
     int           before = 0; /* nodes of the ranks so far */
     for (int r = 0; r < e->size; r++) {
+        HAUL__ASSERT(node < w->sum.most && own <= w->sum.most);
         const int  count = haul__sum_nodes(w, r);
         const bool sends = node < own && r != e->rank, gets = node < count && r != e->rank;
         w->counts[0][r] = sends ? segment_bytes(w, r) : 0;
@@ -70,6 +73,7 @@ static haul_status send_node(haul__work *w)
         before += count;
         sent += w->counts[0][r];
     }
+    HAUL__ASSERT(before == w->sum.all);
     haul__work_sends(w, sent);
     /* A rank without that node sends nothing, from a pointer that is never the one for what it receives. */
     const char *out = node < own ? own_sum(w, node) + w->sum.at * (int64_t)w->sum.size : (const char *)w->counts[0];
@@ -87,6 +91,7 @@ static void add_segment(haul__work *w)
     for (int r = 0; r < w->group->size; r++)
         for (int node = 0, count = haul__sum_nodes(w, r); node < count; node++, all++)
             pointers(w)[all] = r == rank ? own_sum(w, node) + at : (char *)w->sum.memory + (size_t)all * mine;
+    HAUL__ASSERT(all == w->sum.all && mine % w->sum.size == 0);
     void *sum = haul__tree_sum(&w->sum.tree, w->sum.dtype, pointers(w), (int64_t)(mine / w->sum.size));
     if (sum != own_sum(w, 0) + at && mine)
         memcpy(own_sum(w, 0) + at, sum, mine);
@@ -99,6 +104,7 @@ static haul_status gather_segments(haul__work *w)
         w->counts[0][r] = segment_bytes(w, r);
         w->counts[1][r] = (int)(haul__sum_segment(w, r) * (int64_t)w->sum.size);
     }
+    HAUL__ASSERT(haul__sum_segment(w, e->size) == w->sum.chunk); /* the segments are all of the chunk */
     haul__work_sends(w, (int64_t)w->counts[0][e->rank] * (e->size - 1));
     return e->kind->all_gather(e, own_sum(w, 0) + w->sum.at * (int64_t)w->sum.size,
                                (haul__portions){w->counts[0], w->counts[1]}, &w->requests[0]);
@@ -116,6 +122,7 @@ static haul_status sum_next(haul__work *w)
     }
     if (s->at == s->count)
         return haul__work_over(w);
+    HAUL__ASSERT(0 <= s->at && s->at < s->count && s->chunk > 0);
     if (s->chunk > s->count - s->at)
         s->chunk = s->count - s->at;
     if (s->node < s->most)
@@ -143,6 +150,7 @@ void haul__sum_measure(haul__work *w)
         s->most = nodes > s->most ? nodes : s->most;
     }
     s->own = haul__sum_nodes(w, w->group->rank);
+    HAUL__ASSERT(0 < s->own && s->own <= s->most && s->most <= s->all);
     const int64_t message = s->bounds ? smaller(haul__group_message_bytes, PARTS_CHUNK) : haul__group_message_bytes;
     const int64_t room = haul__group_call_bytes / (int64_t)s->size / s->all;
     s->chunk = smaller(message / (int64_t)s->size, s->bounds ? room : room * w->group->size - w->group->size);

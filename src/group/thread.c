@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/system/cores.h"
 #include "base/system/fork.h"
@@ -61,6 +62,7 @@ void haul__group_set_limit(double seconds)
 static void finish(haul__work **at)
 {
     haul__work *w = *at;
+    HAUL__ASSERT(w->over);
     haul__roll_call_forget(w);
     pthread_mutex_lock(&line.lock);
     *at = w->later;

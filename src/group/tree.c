@@ -1,6 +1,8 @@
 /* Which rank has which nodes of the tree over the pieces, and the additions of the tree. */
 #include "group/tree.h"
 
+#include "base/assert.h"
+
 /* Appends the nodes below `node` whose pieces are all in [first, last). */
 static int nodes_within(haul__tree_node node, int first, int last, haul__tree_node *out, int count)
 {
@@ -24,6 +26,7 @@ int haul__tree_nodes(const haul__tree *t, int rank, haul__tree_node nodes[HAUL__
 
 int haul__tree_joins(const haul__tree *t, int rank, int piece)
 {
+    HAUL__ASSERT(0 <= piece && piece < t->pieces && rank < t->ranks);
     const int       first = haul__tree_first(t, rank);
     haul__tree_node node = {0, t->pieces};
     int             joins = 0;
@@ -87,6 +90,7 @@ static int sum_of(folding *f, haul__tree_node node)
         f->rank++;
     if (node.to <= haul__tree_first(f->tree, f->rank + 1))
         return f->taken++;
+    HAUL__ASSERT(f->rank < f->tree->ranks && node.to - node.from > 1); /* a piece is of one rank */
     const int middle = haul__tree_middle(node);
     const int sum = sum_of(f, (haul__tree_node){node.from, middle});
     f->add(f->context, sum, sum_of(f, (haul__tree_node){middle, node.to}));

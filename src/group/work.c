@@ -183,11 +183,13 @@ static haul_status exchange_texts(haul__work *w)
     w->phase = -1;
     return w->group->engine->kind->all_gather(w->group->engine, w->texts, equal_portions(w, HAUL__WORK_TEXT),
                                               &w->requests[0]);
+    HAUL__ASSERT(w->phase == -1 && !w->requests[0].open);
 }
 
 /* The heads have arrived: the data may move if they are equal. */
 static haul_status compare_heads(haul__work *w)
 {
+    HAUL__ASSERT(w->collective && w->phase == 0);
     w->phase = 1;
     for (int r = 0; r < w->group->size; r++)
         if (w->heads[r].passes_error || w->heads[r].hash != w->heads[0].hash)
@@ -271,6 +273,7 @@ void haul__work_break_group(haul__work *w)
     haul_group *g = w->group;
     if (g->broken)
         return;
+    HAUL__ASSERT(w->over && w->status && !g->why);
     g->broken = true;
     g->why = haul__malloc(sizeof *g->why);
     if (g->why && w->error)
@@ -295,6 +298,7 @@ static void run_here(haul__work *w)
     if (w->status && !w->together)
         haul__work_break_group(w);
     haul__error_restore(&before);
+    HAUL__ASSERT(w->over && !atomic_load(&w->done));
     atomic_store(&w->done, true);
 }
 
@@ -338,6 +342,7 @@ haul__work *haul__work_start(haul__work *w)
         return NULL;
     }
     w->phase = w->collective ? FRESH : 1;
+    HAUL__ASSERT(!w->over && !w->status && w->next);
     w->begun_ns = haul__system_ns();
     if (haul__is_dry()) {
         w->over = true;
@@ -374,6 +379,7 @@ haul_status haul__work_wait(haul__work *w)
         haul__rank_wait(w);
     else if (!atomic_load(&w->done))
         haul__group_thread_wait(w);
+    HAUL__ASSERT(atomic_load(&w->done) && w->over);
     if (w->first_ns)
         report_end(w);
     haul_status status = w->status;
