@@ -173,8 +173,8 @@ static haul__block *find_next(struct haul__allocator *a, int64_t enough)
             next = b;
     if (next && copied_before(a, least, next) >= enough)
         next = NULL;
-    HAUL__ASSERT(haul__residency_is_taken());                                       /* 1 */
-    HAUL__ASSERT(!next || (!next->moving && next->owner == a && has_memory(next))); /* 2 */
+    HAUL__ASSERT(haul__residency_is_taken());                                                      /* 1 */
+    HAUL__ASSERT(!next || (!next->moving && !next->pins && next->owner == a && has_memory(next))); /* 2 */
     if (next)
         next->moving = true;
     haul__spin_unlock(&a->lock);
