@@ -195,6 +195,7 @@ static bool find(merging *m)
             while (other >= 0 && (m->changed[from] > other || !are_equal(m, other, i) || !may_stay(m, other, i)))
                 other = m->changed[from] > other ? -1 : m->before[other];
             if (other >= 0) {
+                HAUL__ASSERT(other < i && other <= m->copied[from]);
                 merge(m, other, i);
                 any = true;
             } else {
@@ -226,6 +227,7 @@ static void drop(const merging *m, haul__program_order *order, int64_t *kept)
             order->of_described[i] = kept[order->of_described[i]];
     for (size_t i = 0; i < order->command_count; i++) {
         const int64_t item = order->of_command[i];
+        HAUL__ASSERT(item < m->p->operation_count);
         if (item >= 0)
             order->of_command[i] = m->gone[item] ? -1 : kept[item];
     }

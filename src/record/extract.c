@@ -580,6 +580,7 @@ static haul_status extract_program(extract *x, bool follows)
         return haul_error_status();
     if (follows && !x->apart && haul__program_foresee_code(x->log, x->order, x->out))
         return haul_error_status();
+    HAUL__ASSERT(x->out->operation_count == (int64_t)x->order->count);
     find_lifetimes(x);
     share_places(x);
     return plan_memory(x);

@@ -273,6 +273,7 @@ static void find_chains(search *x)
         }
         if (ends_chain(x, i))
             x->parts[x->count++] = i;
+        HAUL__ASSERT(x->count <= HAUL__MAX_CHAIN);
         end_chain(x);
         x->p->operations[i].unfused = why ? why : "";
     }
@@ -330,6 +331,7 @@ static void find_within(search *x, const int64_t *from, bool *inner)
         haul_program_store       *s = &x->p->stores[r->store];
         if (!may_be_within(s, x->f->constant, r->store) || s->first != i || from[s->last] != from[i] || s->last == i)
             continue;
+        HAUL__ASSERT(from[i] <= i && s->first < s->last);
         int64_t count = 1;
         for (int d = 0; d < r->shape.ndim; d++)
             count *= r->shape.dims[d];

@@ -348,6 +348,7 @@ static haul_status order_all(ordering *o, bool moves)
     } else {
         status = haul__fail_memory(operation, most * sizeof *o->out->items);
     }
+    HAUL__ASSERT(status || o->out->count < most);
     haul__free(last);
     return status;
 }

@@ -166,6 +166,7 @@ static void release(plan *p, int store)
 static void submit(plan *p, const haul__program_command *c)
 {
     const int *uses = p->log->uses + c->use;
+    HAUL__ASSERT(c->use + (size_t)c->use_count <= p->log->use_count);
     p->clock++;
     p->call = c->call;
     for (int i = 0; i < c->use_count; i++)
@@ -192,6 +193,7 @@ static void return_ahead(plan *p, int store, int64_t room)
 {
     if (!is_movable(p, store) || !p->movables[store].away || p->is_full)
         return;
+    HAUL__ASSERT(p->movables[store].live && room >= 0);
     p->is_full = p->present + p->log->stores[store].block + room > p->limit;
     if (!p->is_full)
         come_back(p, store);
@@ -230,6 +232,7 @@ static haul__spill_plan follow(plan *p, size_t from, size_t command)
         else
             apply(p, &log->changes[i++]);
     }
+    HAUL__ASSERT(p->held[IN_HOST] >= 0 && p->held[IN_FILE] >= 0 && p->present >= 0);
     return before;
 }
 

@@ -93,6 +93,7 @@ static haul_status find_uses(haul__variant *v)
         haul__free(v->first_use);
         v->first_use = NULL;
     }
+    HAUL__ASSERT(!works || (v->first_use[0] == 0 && v->use_count <= v->tensor_count));
     haul__free(of_handles);
     haul__free(next);
     return works ? HAUL_OK : haul__fail_memory(operation, stores * sizeof *next);
@@ -179,6 +180,7 @@ static void return_ahead(const haul__variant *v, size_t call)
 {
     for (size_t i = call + 1; i <= call + CALLS_AHEAD && i < v->call_count; i++)
         for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
+            HAUL__ASSERT(v->uses[k].store < v->inside_count + v->outside_count);
             haul__storage *s = storage_of(v, v->uses[k].store);
             if (s && !v->uses[k].is_first && !haul__spill_return_ahead(s, room_until(v, call, i, s->device)))
                 return;

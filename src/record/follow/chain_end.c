@@ -28,6 +28,7 @@ haul_status haul__chain_end_learn(haul__chain_end *end, haul__call *c)
     if (end->each < 1 || end->passes.count != passes)
         return haul__fail(HAUL_STATE, c->operation->name, NULL,
                           "it makes other passes than when the step was recorded; set HAUL_WITHOUT=fusion");
+    HAUL__ASSERT(0 < passes && passes <= 2);
     return take_partial(end);
 }
 

@@ -120,6 +120,7 @@ static bool add_accesses(writer *w)
         for (int k = 1; k < w->parts[i].launch.count && fits; k++)
             if (made_by(w, i, w->parts[i].launch.tensors[k]) < 0)
                 fits = add_access(w, w->parts[i].launch.tensors[k]);
+    HAUL__ASSERT(w->out->write_count <= w->out->buffer_count && w->out->buffer_count <= w->access_count);
     return fits;
 }
 
@@ -239,6 +240,7 @@ static void add_head(writer *w)
 static void add_places(writer *w)
 {
     const int last = w->ndim - 1;
+    HAUL__ASSERT(last >= 0);
     add(w, "    I64 rest = i, row = ITEMS_END - i;\n");
     for (int k = 0; k < w->access_count; k++)
         add(w, "    I64 at%d = p.at[%d];\n", k, k);

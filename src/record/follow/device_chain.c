@@ -150,6 +150,8 @@ haul_status haul__device_chain_compile(haul__device_chain *chain, const haul__va
         status = add_group(chain, v, v->calls[first].device, at);
         at += chain->groups[chain->group_count - 1].count;
     }
+    HAUL__ASSERT(status || chain->groups[chain->group_count - 1].first + chain->groups[chain->group_count - 1].count ==
+                               chain->count); /* the groups have all parts */
     if (status) {
         haul__free(chain->groups);
         chain->groups = NULL;

@@ -129,6 +129,7 @@ static void make_kernels(run *x, const haul__replayed *r, haul__device_chain *ch
 {
     haul__error_record before;
     haul_status        status = HAUL_OK;
+    HAUL__ASSERT(!chain->groups && !chain->refused);
     haul__error_save(&before);
     for (int i = 0; i < chain->count && !status; i++) {
         haul__call c;
@@ -248,6 +249,7 @@ static haul_status run_late(run *x, size_t place, size_t *next)
 {
     const haul__variant *v = x->v;
     haul_status          status = HAUL_OK;
+    HAUL__ASSERT(*next <= v->moved_count);
     for (; *next < v->moved_count && v->calls[v->moved[*next]].place < place && !status; ++*next)
         status = run_call(x, &v->calls[v->moved[*next]]);
     return status;
@@ -348,6 +350,7 @@ static void note_steady(haul__variant *v)
             continue;
         haul__object_keep(o->bound);
         haul__object_release(o->prepared);
+        HAUL__ASSERT(!o->written); /* the step only reads it */
         o->prepared = o->bound;
         o->version = version_of(o);
     }

@@ -452,6 +452,7 @@ static haul_status complete(completion *x)
     add_scratch(x);
     find_moved(v);
     add_arenas(x);
+    HAUL__ASSERT(v->call_count <= (size_t)x->program.operation_count && v->moved_count <= v->call_count);
     v->marker = haul__node_over(&marker, NULL, 0, HAUL__NODE_RESULTS);
     if (!v->marker)
         return haul__fail_memory(x->operation, sizeof *v->marker);
