@@ -128,6 +128,7 @@ static double meet_limit(const search *s)
 {
     const double below = (double)s->fits.need.bytes, above = (double)s->fails.need.bytes;
     const double apart = (double)(s->fails.batch - s->fits.batch);
+    HAUL__ASSERT(apart > 0);
     const double at = (double)s->fits.batch + apart * ((double)s->r->limit - below) / (above - below);
     if (s->same_side > 1)
         return (double)s->fits.batch + (at - (double)s->fits.batch + 1) * exp2(s->same_side - 1);
@@ -255,6 +256,7 @@ static haul_status time_batch(timing *w, int64_t batch, const haul__segments *se
     haul_scope           *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
+    HAUL__ASSERT(batch > 0);
     haul_status status = t->build(t->context, batch, w->follows, &w->objects);
     if (!status)
         status = haul__segments_apply(segments, w->objects.net);

@@ -90,6 +90,7 @@ static haul_status rehearse(planning *p, const haul__segments *segments, int64_t
     if (status)
         return status;
     for (int i = 0; i < MOST_TRIES && !status && limit > 0; i++) {
+        HAUL__ASSERT(limit <= p->r->limit);
         const haul__memory_step of = step_of(p, &step, false, limit);
         status = solve(&of, &s);
         if (status)
@@ -145,6 +146,7 @@ static haul_status try_limit(planning *p, int64_t limit, haul__segments *before,
     haul__keep              now;
     const haul__memory_step of = step_of(p, &p->step, p->r->recomputes, limit);
     haul_status             status = solve(&of, &s);
+    HAUL__ASSERT(0 < limit && limit <= p->r->limit);
     if (status)
         return status;
     haul__segments_take(&segments, &s.model, &s.plan);

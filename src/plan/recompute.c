@@ -325,6 +325,7 @@ static haul_status propose(search *s, const haul__segments *p, int64_t *peak)
         return status;
     const bool fits = is_within(s, *peak), fitted = is_within(s, s->peak);
     if (fits != fitted ? fits : fits ? time_of(s, p) < time_of(s, &s->best) : *peak < s->peak) {
+        HAUL__ASSERT(fits || !fitted); /* what fits is replaced by what fits */
         s->best = *p;
         s->peak = *peak;
     }
@@ -365,6 +366,7 @@ static haul_status propose_more(search *s, const haul__memory_step *step)
         status = propose(s, &p, &peak);
     for (int i = 0; i < HALVINGS && !status && is_within(s, s->peak) && high - low > 1; i++) {
         now.limit = low + (high - low) / 2;
+        HAUL__ASSERT(low < now.limit && now.limit < high);
         status = choose(&p, &now, &fits);
         if (!status)
             status = propose(s, &p, &peak);
@@ -453,6 +455,7 @@ haul_status haul__segments_search(haul__segments *p, const haul__memory_step *st
         if (!status)
             status = exchange(s, &left, &changed);
     }
+    HAUL__ASSERT(0 <= left && left <= MOST_EXCHANGES);
     *p = s->best;
     haul__free(s);
     return status;

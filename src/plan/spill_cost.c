@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "memory/settings.h"
 #include "memory/spill/spill.h"
@@ -13,6 +14,7 @@
 /* Memory that is allocated now does not move, so the device gets the training's limit in addition to it. */
 static haul_status begin_spilling(haul_device *device, const haul__fit_request *r)
 {
+    HAUL__ASSERT(r->limit.bytes > 0 && r->limit.percent == 0);
     haul_memory_stats now = {0};
     haul_status       status = haul_memory_stats_get(device, &now);
     if (!status)
@@ -93,6 +95,7 @@ static haul_status estimate_spilling(const haul__training *t, const haul__fit_re
         fit->spill.back_bytes = steps->returned_bytes / HAUL__SPILLED_STEPS;
         fit->spill.to_file = steps->spilled_to_file_bytes / HAUL__SPILLED_STEPS;
     }
+    HAUL__ASSERT(!fit->spill.fits || !fit->spill.missing);
     haul_estimate_free(&all);
     return HAUL_OK;
 }

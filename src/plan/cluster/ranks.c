@@ -66,6 +66,7 @@ static haul_status find_timeline(const haul__ranks_request *r, timeline *out)
     }
     for (int64_t s = 0; s < p->store_count && out->bytes <= MOST_BYTES; s++)
         out->bytes += out->ready[s] ? smaller(p->stores[s].bytes, MOST_BYTES + 1) : 0;
+    HAUL__ASSERT(last < p->operation_count && out->bytes >= 0);
     if (out->bytes > MOST_BYTES)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul__ranks_predict", "program",
                           "the gradients take more than 4 TiB; give a smaller network");

@@ -124,6 +124,7 @@ haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *
     int64_t     *border_ps = haul__calloc(row, sizeof *border_ps), *change = haul__calloc(n + 1, sizeof *change);
     haul_status  status =
         best && border_ps && change ? HAUL_OK : haul__fail_memory("haul plan", (size_t)count * row * sizeof *best);
+    HAUL__ASSERT(0 < count && count <= u->count && count <= HAUL__CLUSTER_STAGES);
     for (int s = 0; s < count && !status; s++) {
         for (int i = 1; s && i < u->count; i++)
             border_ps[i] = border(u, r, s, i);

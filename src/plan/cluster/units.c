@@ -227,6 +227,7 @@ haul_status haul__units_find(const haul_program *program, const haul__machine *m
     status = list_units(out, backward);
     if (status)
         return status;
+    HAUL__ASSERT(out->count > 0 && backward <= n);
     assign(out, backward);
     add_times(out);
     add_tensors(out);

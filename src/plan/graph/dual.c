@@ -149,6 +149,7 @@ static bool step(dual *d, double bound, double target)
         d->share[i] = fmax(0, d->share[i] + (target - bound) / square * d->slope[i]);
     for (int i = 0; square > 0 && i < d->price_count; i++)
         d->price[i] = fmax(0, d->price[i] + (target - bound) / square * d->price_slope[i]);
+    HAUL__ASSERT(square >= 0);
     return square > 0;
 }
 
@@ -218,6 +219,7 @@ static haul_status write_shares(const dual *d, haul__place_proof *proof)
     for (int i = 0; i < d->price_count; i++)
         if (write_price(d, i, proof))
             return haul_error_status();
+    HAUL__ASSERT(proof->price_count <= d->price_count);
     return haul__place_prove(g, proof);
 }
 

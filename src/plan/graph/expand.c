@@ -101,6 +101,7 @@ static void add_copy_here(move *m, const haul__place_tensor *t)
     const haul__place_user *users = &m->g->users[t->user];
     const int               home = home_of(m, t), from = m->place[home];
     int                     node = -1;
+    HAUL__ASSERT(t->user_count > 0);
     if (from == m->device)
         return;
     for (int k = 0; k < t->user_count; k++)

@@ -165,6 +165,7 @@ static int find_parent(search *s, int v)
         s->nodes[v].stamp = s->clock;
         s->nodes[v].distance = least + 1;
     }
+    HAUL__ASSERT(best == FREE || s->arcs[best].head != v);
     return best;
 }
 
@@ -200,6 +201,7 @@ static void adopt_orphans(search *s)
 static int grow(search *s, int v)
 {
     const haul__flow_node *n = &s->nodes[v];
+    HAUL__ASSERT(n->parent != FREE && n->parent != ORPHAN);
     for (int a = n->first; a >= 0; a = s->arcs[a].next) {
         haul__flow_node *u = &s->nodes[s->arcs[a].head];
         if (!s->arcs[n->sink ? a ^ 1 : a].room)

@@ -152,6 +152,7 @@ static haul_status add_costs(haul__place_graph *g)
         if (!add_cost(&bytes, x->bytes) || !add_cost(&bytes, x->home_bytes))
             return too_large("bytes", name);
     }
+    HAUL__ASSERT(0 <= g->most && g->most <= HAUL__PLACE_MOST);
     return HAUL_OK;
 }
 

@@ -91,6 +91,7 @@ static move best_move(search *s, uint8_t *place, int64_t excess)
             least = ratio;
         }
     }
+    HAUL__ASSERT(best.group < 0 || can_move(s, place, (size_t)best.group, best.device));
     return best;
 }
 

@@ -112,6 +112,7 @@ static int64_t dropped_at(const haul__memory_model *m, int segment, int operatio
  * only if it may be what needs the memory. */
 static double promise_of(const search *s, int choice, int operation)
 {
+    HAUL__ASSERT(0 <= operation && operation < s->m->operation_count);
     const haul__memory_model *m = s->m;
     if (choice >= m->tensor_count) {
         const haul__memory_segment *x = &m->segments[choice - m->tensor_count];

@@ -81,6 +81,7 @@ static bool is_whole(const builder *b, int segment)
 {
     const haul__memory_segment *x = &b->segments[segment];
     bool                        whole = x->first >= 0 && x->back >= 0;
+    HAUL__ASSERT(x->first <= x->last);
     for (int i = x->first; whole && i <= x->last; i++)
         whole = segment_of(b, i) == segment || !haul__program_takes_time(&b->program->operations[i]);
     return whole;
@@ -169,6 +170,7 @@ static void find_uses(builder *b)
                            .tensor = -1,
                            .segment = p->stores[i].kind == HAUL_STORE_INSIDE ? again_at(b, from) : -1};
     }
+    HAUL__ASSERT(b->forward <= p->operation_count);
     for (int i = 0; i < p->operation_count; i++) {
         const haul_program_operation *o = &p->operations[i];
         const int                     count = haul__program_takes_time(o) ? o->operand_count + o->result_count : 0;
