@@ -48,6 +48,15 @@ static const settings all[] = {
     {2, 523, 11, 10, 33, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
     {1, 48, 17, 16, 270, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
     {1, 20, 16, 20, 600, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    /* Long sums for more pixels than some tiles have, whose weights devices copy; several pieces of the weight's
+     * gradient; images with one row; phases without taps, with more padding than taps, and too many of them. */
+    {6, 60, 8, 8, 58, 3, 3, {1, 1}, {1, 1}, {1, 1}, 1},
+    {5, 116, 9, 12, 118, 3, 3, {2, 1}, {1, 1}, {1, 1}, 2},
+    {40, 2, 9, 8, 7, 3, 2, {2, 2}, {1, 1}, {1, 1}, 1},
+    {1, 3, 1, 13, 5, 1, 1, {1, 1}, {0, 0}, {1, 1}, 1},
+    {2, 3, 9, 11, 4, 2, 1, {3, 4}, {0, 1}, {1, 1}, 1},
+    {2, 3, 6, 5, 4, 2, 3, {2, 3}, {4, 5}, {1, 1}, 1},
+    {2, 3, 13, 11, 4, 3, 4, {5, 4}, {1, 2}, {1, 1}, 1},
 };
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)

@@ -1,5 +1,6 @@
 /* Random steps of random calls, between which anything may change: a recorded training keeps the bits of one that runs
- * as it is. HAUL_RECORDING_STEPS: how many steps are made on each device.
+ * as it is. HAUL_RECORDING_STEPS: how many steps are made on each device. HAUL_RECORDING_SEED: another number, other
+ * trainings.
  *
  * ctest: cuda; labels=slow; cuda-labels=slow,once */
 #include <haul/haul.h>
@@ -387,15 +388,16 @@ static void test_random_steps(void **state)
 {
     (void)state;
     enum { FORMS = 30, LONGEST = 200 };
-    const char  *text = getenv("HAUL_RECORDING_STEPS");
+    const char  *text = getenv("HAUL_RECORDING_STEPS"), *seed = getenv("HAUL_RECORDING_SEED");
     const int    steps = text ? atoi(text) : 300, each = steps / FORMS < LONGEST ? steps / FORMS + 1 : LONGEST;
+    unsigned     first = seed ? (unsigned)atoi(seed) * 1000 : 0;
     haul_device *devices[8];
     const int    count = test_devices(devices, 8);
     for (int d = 0; d < count; d++) {
         int64_t      followed = 0;
         int          made = 0;
         haul_device *other = d ? haul_cpu() : count > 1 ? devices[1] : NULL;
-        for (unsigned form = 0; made < steps; form++)
+        for (unsigned form = first; made < steps; form++)
             made += make_steps(devices[d], form % 2 ? other : NULL, form, each, &followed);
         printf("%s: %lld of %d steps followed\n", haul_device_name(devices[d]), (long long)followed, made);
         assert_true(followed > steps / 5);

@@ -1,9 +1,11 @@
 /* 2-d convolution by portable kernels, without unfolding the image, for devices without a library for it.
  *
  * x is copied once into planes with its padding, `columns` wide; with strides, into one plane for each phase of the
- * stride. Then the elements that one tap (channel, row, column) of the weight meets are contiguous in memory, shifted
- * by the tap's offset, for all outputs at once: a convolution is a matrix product whose rows of B are the same plane,
- * shifted. Between the rows of the result are a few elements that belong to no output; the store skips them. */
+ * stride. The planes of a channel's images follow one another. Then the elements that one tap (channel, row, column) of
+ * the weight meets are contiguous in memory, shifted by the tap's offset, for all outputs of all images at once: a
+ * convolution is a matrix product whose rows of B are the same planes, shifted. Between the rows of the result are a
+ * few elements that belong to no output; the store skips them. There are fewer of them because zeros behind a row are
+ * the zeros before the next one, where both have some. */
 #include "ops/conv/conv2d_flat.h"
 
 #include "base/numbers.h"
@@ -17,52 +19,57 @@
 /* kernel text begins */
 #include "ops/matmul/tile_kernel.h"
 
-/* Copy planes [h, w] into planes [rows, columns], `phases` of them for each: element (r, c) of phase (y, x) comes from
- * ((r mul_h + y - top) / div_h, (c mul_w + x - left) / div_w) where that is a whole number inside the plane; else it is
- * 0. A work item is a row; the last one is `slack` zeros behind everything. */
+/* Copy planes [images, channels, h, w] into planes [channels, phases, images, rows, columns]: element (r, c) of phase
+ * (y, x) comes from ((r mul_h + y - top) / div_h, (c mul_w + x - left) / div_w) where that is a whole number inside the
+ * plane; else it is 0. A work item is a row; the last one is `slack` zeros behind everything. `gap` zeros follow the
+ * images of a phase. */
 typedef struct conv2d_pad_params {
     I64 items;
-    I64 in_offset, h, w, rows, columns, slack;
+    I64 images, channels;
+    I64 in_offset, h, w, rows, columns, slack, gap;
     I64 phases_h, phases_w, mul_h, mul_w, div_h, div_w, top, left;
 } conv2d_pad_params;
 
-/* y [n, groups m, h, w] = the taps [channels, kh, kw] of a weight, addressed by strides, over padded planes. */
+/* y [images, groups m, h, w], addressed by strides, = the taps [channels, kh, kw] of a weight, addressed by strides, over
+ * padded planes, of which the first element for output 0 is `start`. */
 typedef struct conv2d_tile_params {
     I64 items;
     I64 m, channels, kh, kw, groups;
-    I64 h, w, columns, tiles; /* of the result; width of the planes; tiles that cover the result at that width */
-    I64 plane, channel, image; /* elements of a plane, of a channel (all its phases), of an image */
+    I64 images, h, w, rows, columns, tiles; /* of the result; of a plane; tiles that cover the planes of all images */
+    I64 start, plane, channel; /* elements of the planes of a phase, of a channel (all its phases) */
     I64 step_h, step_w, phases_h, phases_w;
     I64 weight_offset, w_group, w_out, w_channel, w_kh, w_kw;
-    I64 y_offset, bias_offset;
+    I64 y_offset, y_plane, y_row, y_column, bias_offset;
     I32 has_bias, reserved;
 } conv2d_tile_params;
 
-/* dw [pieces, groups m, channels, kh, kw]: sums over the images of a piece of dy's planes times x's, shifted. */
+/* dw [pieces, groups m, channels, kh, kw]: sums over a piece of dy's planes times x's, shifted. */
 typedef struct conv2d_weight_params {
     I64 items;
     I64 m, channels, kh, kw, groups;
-    I64 n, per_piece; /* images, and how many of them are a piece */
-    I64 span;         /* elements of a plane that count, a multiple of LANES */
-    I64 columns, plane, channel, image; /* of x */
-    I64 dy_plane, dy_image;
+    I64 per_piece;        /* elements of the planes that are a piece */
+    I64 span, dy_channel; /* elements up to the last one that counts, a multiple of LANES; from channel to channel */
+    I64 columns, plane, channel; /* of x */
     I64 step_h, step_w, phases_h, phases_w;
 } conv2d_weight_params;
 
-enum { CONV2D_ROWS = 4 }; /* channels of dy, and taps, of an item of conv2d_weight */
+enum { CONV2D_ROWS = 6, CONV2D_TAPS = 4 }; /* channels of dy, and taps, of an item of conv2d_weight */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
 {
     const I64 phases = p.phases_h * p.phases_w;
     FOR_ITEMS(i) {
-        GLOBAL ACC *to = out + i * p.columns;
-        const I64 part = QUOTIENT(i, p.rows), r = i - part * p.rows, plane = QUOTIENT(part, phases), phase = part - plane * phases;
+        const I64 part = QUOTIENT(i, p.rows), r = i - part * p.rows, above_it = QUOTIENT(part, p.images), image = part - above_it * p.images;
+        const I64 channel = QUOTIENT(above_it, phases), phase = above_it - channel * phases, plane = image * p.channels + channel;
+        GLOBAL ACC *to = out + i * p.columns + above_it * p.gap;
         const I64 above = r * p.mul_h + QUOTIENT(phase, p.phases_w) - p.top, from_row = QUOTIENT(above, p.div_h);
         const I64 shift = REMAINDER(phase, p.phases_w) - p.left;
         if (i == p.items - 1) {
             for (I64 c = 0; c < p.slack; c++) to[c] = 0;
-        } else if (above < 0 || from_row * p.div_h != above || from_row >= p.h) {
+            continue;
+        }
+        if (above < 0 || from_row * p.div_h != above || from_row >= p.h) {
             for (I64 c = 0; c < p.columns; c++) to[c] = 0;
         } else {
             GLOBAL const T *from = in0 + p.in_offset + (plane * p.h + from_row) * p.w;
@@ -79,6 +86,8 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
                 }
             }
         }
+        if (r == p.rows - 1 && image == p.images - 1)
+            for (I64 c = 0; c < p.gap; c++) to[p.columns + c] = 0;
     }
 }
 
@@ -96,11 +105,11 @@ EXPAND(conv2d_tap, conv2d_weight_tap, conv2d_weight_params)
 /* A tile of the result a work item. */
 KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weight, const ACC, bias)
 {
-    const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS, span = (p.h - 1) * p.columns + p.w;
+    const I64 strips = (p.m + TILE_ROWS - 1) / TILE_ROWS, span = (p.images * p.rows - p.rows + p.h - 1) * p.columns + p.w;
     FOR_ITEMS(i) {
-        const I64 tile = QUOTIENT(i, strips), i0 = (i - tile * strips) * TILE_ROWS, part = QUOTIENT(tile, p.tiles);
-        const I64 q0 = (tile - part * p.tiles) * TILE_WIDTH, image = QUOTIENT(part, p.groups), group = part - image * p.groups;
-        GLOBAL const ACC *planes = in0 + image * p.image + group * p.channels * p.channel + q0;
+        const I64 tile = QUOTIENT(i, strips), i0 = (i - tile * strips) * TILE_ROWS, group = QUOTIENT(tile, p.tiles);
+        const I64 q0 = (tile - group * p.tiles) * TILE_WIDTH;
+        GLOBAL const ACC *planes = in0 + p.start + group * p.channels * p.channel + q0;
         GLOBAL const ACC *taps = weight + p.weight_offset + group * p.w_group + i0 * p.w_out;
         const I64 below = p.m - 1 - i0, row0 = 0;
         const I64 row1 = M_MIN_OF(below, 1) * p.w_out, row2 = M_MIN_OF(below, 2) * p.w_out;
@@ -123,43 +132,50 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
         for (int r = 0; r < TILE_ROWS && r <= below; r++) {
             const I64 channel = group * p.m + i0 + r;
             const A start = p.has_bias ? bias[p.bias_offset + channel] : (A)0;
-            GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.h * p.w;
-            for (I64 q = q0, y = QUOTIENT(q0, p.columns); q < end; y++) {
-                const I64 next = M_MIN_OF((y + 1) * p.columns, end), stop = M_MIN_OF(y * p.columns + p.w, next);
-                for (I64 j = q; j < stop; j++) STORE(to, y * p.w + j - y * p.columns, rows[r][j - q0] + start);
+            for (I64 q = q0, row = QUOTIENT(q0, p.columns); q < end; row++) {
+                const I64 image = QUOTIENT(row, p.rows), y = row - image * p.rows, before = row * p.columns;
+                const I64 next = M_MIN_OF(before + p.columns, end), stop = y < p.h ? M_MIN_OF(before + p.w, next) : q;
+                GLOBAL T *to = out + p.y_offset + (image * p.groups * p.m + channel) * p.y_plane + y * p.y_row;
+                if (p.y_column == 1)
+                    for (I64 j = q; j < stop; j++) STORE(to, j - before, rows[r][j - q0] + start);
+                else
+                    for (I64 j = q; j < stop; j++) STORE(to, (j - before) * p.y_column, rows[r][j - q0] + start);
                 q = next;
             }
         }
     }
 }
 
-/* Where tap k of a group finds its elements in an image of x. */
+/* Where tap k of a group finds its elements in x. */
 FUNC I64 conv2d_tap_at(const conv2d_weight_params of, I64 group, I64 k)
 {
     const I64 c = QUOTIENT(k, of.kh * of.kw), yx = k - c * (of.kh * of.kw), y = QUOTIENT(yx, of.kw), x = yx - y * of.kw;
     return (group * of.channels + c) * of.channel + conv2d_weight_tap(of, y, x);
 }
 
-/* The sums of the lanes of `count` vectors. */
-FUNC void conv2d_fold(GLOBAL ACC *to, I64 count, const ACC *lanes)
+/* The sums of the lanes of `count` vectors, whose lanes are added in pairs. */
+FUNC void conv2d_fold(GLOBAL ACC *to, I64 count, ACC *lanes)
 {
     for (I64 s = 0; s < count; s++) {
-        ACC sum = 0;
-        for (int l = 0; l < LANES; l++) sum += lanes[s * LANES + l];
-        to[s] = sum;
+        ACC *v = lanes + s * LANES;
+        if (LANES >= 16)
+            for (int l = 0; l < 8; l++) v[l] += v[l + 8];
+        if (LANES >= 8)
+            for (int l = 0; l < 4; l++) v[l] += v[l + 4];
+        if (LANES >= 4)
+            for (int l = 0; l < 2; l++) v[l] += v[l + 2];
+        to[s] = v[0] + v[1];
     }
 }
 
-/* Row R of the four channels of dy and column R of the four taps, and the sums of that row. Channels and taps past the last
- * are the last again. */
+/* The sums of row R of the channels of dy. Channels and taps past the last are the last again. */
 TEMPLATE(conv2d_row, R)
-        const I64 dy##R = (group * p.m + i0 + M_MIN_OF(below, (I64)R)) * p.dy_plane;
-        const I64 x##R = conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)R));
+        GLOBAL const ACC *dy##R = in0 + (group * p.m + i0 + M_MIN_OF(below, (I64)R)) * p.dy_channel;
         V s##R##0 = VSPLAT(LIT(0.0)), s##R##1 = s##R##0, s##R##2 = s##R##0, s##R##3 = s##R##0;
 END_TEMPLATE
 TEMPLATE(conv2d_add_row, R)
                 {
-                    const V w = VLOAD(dy + dy##R + q);
+                    const V w = VLOAD(dy##R + q);
                     s##R##0 = VFMA(w, v0, s##R##0);
                     s##R##1 = VFMA(w, v1, s##R##1);
                     s##R##2 = VFMA(w, v2, s##R##2);
@@ -175,50 +191,60 @@ TEMPLATE(conv2d_store_row, R)
             conv2d_fold(to + R * taps, count, lanes);
         }
 END_TEMPLATE
-/* Four channels of dy against four taps a work item. */
+/* Some channels of dy against four taps a work item. */
 KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
 {
     const I64 taps = p.channels * p.kh * p.kw, strips = (p.m + CONV2D_ROWS - 1) / CONV2D_ROWS;
-    const I64 blocks = (taps + CONV2D_ROWS - 1) / CONV2D_ROWS;
+    const I64 blocks = (taps + CONV2D_TAPS - 1) / CONV2D_TAPS;
     FOR_ITEMS(i) {
-        const I64 part = QUOTIENT(i, blocks), k0 = (i - part * blocks) * CONV2D_ROWS, above = QUOTIENT(part, strips);
+        const I64 part = QUOTIENT(i, blocks), k0 = (i - part * blocks) * CONV2D_TAPS, above = QUOTIENT(part, strips);
         const I64 i0 = (part - above * strips) * CONV2D_ROWS, piece = QUOTIENT(above, p.groups), group = above - piece * p.groups;
-        const I64 first = piece * p.per_piece, last = M_MIN_OF(first + p.per_piece, p.n);
+        const I64 first = piece * p.per_piece, last = M_MIN_OF(first + p.per_piece, p.span);
         const I64 below = p.m - 1 - i0, right = taps - 1 - k0;
         EXPAND(conv2d_row, 0)
         EXPAND(conv2d_row, 1)
         EXPAND(conv2d_row, 2)
         EXPAND(conv2d_row, 3)
-        for (I64 image = first; image < last; image++) {
-            GLOBAL const ACC *dy = in0 + image * p.dy_image, *x = in1 + image * p.image;
-            for (I64 q = 0; q < p.span; q += LANES) {
-                const V v0 = VLOAD(x + x0 + q), v1 = VLOAD(x + x1 + q), v2 = VLOAD(x + x2 + q), v3 = VLOAD(x + x3 + q);
-                EXPAND(conv2d_add_row, 0)
-                EXPAND(conv2d_add_row, 1)
-                EXPAND(conv2d_add_row, 2)
-                EXPAND(conv2d_add_row, 3)
-            }
+        EXPAND(conv2d_row, 4)
+        EXPAND(conv2d_row, 5)
+        GLOBAL const ACC *x0 = in1 + conv2d_tap_at(p, group, k0), *x1 = in1 + conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)1));
+        GLOBAL const ACC *x2 = in1 + conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)2));
+        GLOBAL const ACC *x3 = in1 + conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)3));
+        for (I64 q = first; q < last; q += LANES) {
+            const V v0 = VLOAD(x0 + q), v1 = VLOAD(x1 + q), v2 = VLOAD(x2 + q), v3 = VLOAD(x3 + q);
+            EXPAND(conv2d_add_row, 0)
+            EXPAND(conv2d_add_row, 1)
+            EXPAND(conv2d_add_row, 2)
+            EXPAND(conv2d_add_row, 3)
+            EXPAND(conv2d_add_row, 4)
+            EXPAND(conv2d_add_row, 5)
         }
         GLOBAL ACC *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
-        const I64 count = M_MIN_OF(right + 1, (I64)CONV2D_ROWS);
-        ACC lanes[CONV2D_ROWS * LANES];
+        const I64 count = M_MIN_OF(right + 1, (I64)CONV2D_TAPS);
+        ACC lanes[CONV2D_TAPS * LANES];
         EXPAND(conv2d_store_row, 0)
         EXPAND(conv2d_store_row, 1)
         EXPAND(conv2d_store_row, 2)
         EXPAND(conv2d_store_row, 3)
+        EXPAND(conv2d_store_row, 4)
+        EXPAND(conv2d_store_row, 5)
     }
 }
 #endif
 /* kernel text ends */
 // clang-format on
 
-/* Elements of workspace worth having at once; images in a piece, which has a weight gradient of its own, before these
- * are added in order; the most elements of all these gradients; multiplications that make a work item's share
- * worthwhile. */
+/* Elements of workspace worth having at once, on processors as many as a near cache holds; elements of the planes of a
+ * channel that are a piece, which has a weight gradient of its own, before these are added in order: a multiple of all
+ * numbers of LANES; the most elements of all these gradients; multiplications that make a work item's share worthwhile;
+ * the most launches for one pass over a chunk. */
 #define WORKSPACE    ((int64_t)1 << 26)
-#define PIECE        8
+#define NEAR         ((int64_t)1 << 18)
+#define PIECE        4096
+#define PIECE_STEP   16
 #define PARTIAL_SUMS ((int64_t)1 << 21)
 #define GRAIN        65536
+#define MOST_PHASES  16
 
 static int64_t at_least_one(int64_t v)
 {
@@ -227,35 +253,60 @@ static int64_t at_least_one(int64_t v)
 
 /* ---- planes ---- */
 
-/* The layout of images in a workspace: planes of rows x columns, `phases` of them for each channel. */
+/* How elements of images get into a workspace, as conv2d_pad_params says, and what is behind all of them. */
 typedef struct planes {
-    int64_t rows, columns, phases_h, phases_w, plane, channel, image;
+    int64_t channels, h, w, rows, columns, phases[2], mul[2], div[2], shift[2], slack;
 } planes;
 
-static planes planes_of(int64_t channels, int64_t rows, int64_t columns, int64_t phases_h, int64_t phases_w)
+static int64_t image_elements(const planes *p)
 {
-    int64_t plane = rows * columns, channel = plane * phases_h * phases_w;
-    return (planes){rows, columns, phases_h, phases_w, plane, channel, channel * channels};
+    return p->channels * p->phases[0] * p->phases[1] * p->rows * p->columns;
+}
+
+/* Zeros before and behind a row or column of `length` of `rows` positions, in the order of the planes: the number of
+ * them that the next row's can be. */
+static int64_t shared(int64_t positions, int64_t before, int64_t length)
+{
+    int64_t behind = positions - before - length;
+    return before < 0 || behind < 0 ? 0 : before < behind ? before : behind;
+}
+
+/* Lets zeros behind rows and planes of one phase be those before the next ones. */
+static void share_zeros(planes *p)
+{
+    if (p->phases[0] * p->phases[1] * p->mul[0] * p->mul[1] != 1)
+        return;
+    int64_t down = shared(p->rows, p->shift[0], (p->h - 1) * p->div[0] + 1);
+    int64_t across = shared(p->columns, p->shift[1], (p->w - 1) * p->div[1] + 1);
+    p->rows -= down;
+    p->columns -= across;
+    p->slack += down * p->columns + across;
 }
 
 /* x's planes for outputs of c->out_h x c->out_w. */
-static planes planes_of_x(const haul__conv2d *c)
+static planes planes_of_x(const haul__conv2d *c, int64_t slack)
 {
-    int64_t rows = c->out_h + (c->kh - 1) * c->dilation[0] / c->stride[0];
-    int64_t columns = c->out_w + (c->kw - 1) * c->dilation[1] / c->stride[1];
-    return planes_of(c->c_in, rows, columns, c->stride[0], c->stride[1]);
+    planes p = {
+        .channels = c->c_in,
+        .h = c->h,
+        .w = c->w,
+        .rows = c->out_h + (c->kh - 1) * c->dilation[0] / c->stride[0],
+        .columns = c->out_w + (c->kw - 1) * c->dilation[1] / c->stride[1],
+        .phases = {c->stride[0], c->stride[1]},
+        .mul = {c->stride[0], c->stride[1]},
+        .div = {1, 1},
+        .shift = {c->padding[0], c->padding[1]},
+        .slack = slack,
+    };
+    share_zeros(&p);
+    return p;
 }
 
-/* dy's planes: its elements are a stride apart, with borders that give every tap of the weight something to read. */
-static planes planes_of_dy(const haul__conv2d *c)
+/* Allocates the planes of `images`, each phase with `gap` zeros behind it. */
+static haul_tensor *room_for(const haul__convolution *v, const planes *p, int64_t images, int64_t gap)
 {
-    return planes_of(c->c_out, c->h + (c->kh - 1) * c->dilation[0], c->w + (c->kw - 1) * c->dilation[1], 1, 1);
-}
-
-/* Allocates the planes of `images`; `slack` zeros after them let tiles read past their end. */
-static haul_tensor *room_for(const haul__convolution *v, const planes *to, int64_t images, int64_t slack)
-{
-    haul_shape shape = HAUL_SHAPE(images * to->image + slack);
+    haul_shape shape =
+        HAUL_SHAPE(images * image_elements(p) + p->channels * p->phases[0] * p->phases[1] * gap + p->slack);
     return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
 }
 
@@ -271,180 +322,321 @@ static void join_rows(conv2d_pad_params *p, const haul_device *device)
 }
 
 /* Copies images of `t` from `first` on into `room`. */
-static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, const conv2d_pad_params *how,
-                       haul_tensor *room, int64_t first, int64_t images, int64_t channels)
+static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, haul_tensor *room, int64_t first,
+                       int64_t images, int64_t gap)
 {
-    conv2d_pad_params p = *how;
-    p.in_offset = t->offset + first * channels * p.h * p.w;
-    p.rows = to->rows;
-    p.columns = to->columns;
-    p.phases_h = to->phases_h;
-    p.phases_w = to->phases_w;
+    conv2d_pad_params p = {
+        .images = images,
+        .channels = to->channels,
+        .in_offset = t->offset + first * to->channels * to->h * to->w,
+        .h = to->h,
+        .w = to->w,
+        .rows = to->rows,
+        .columns = to->columns,
+        .slack = to->slack,
+        .gap = gap,
+        .phases_h = to->phases[0],
+        .phases_w = to->phases[1],
+        .mul_h = to->mul[0],
+        .mul_w = to->mul[1],
+        .div_h = to->div[0],
+        .div_w = to->div[1],
+        .top = to->shift[0],
+        .left = to->shift[1],
+    };
     join_rows(&p, v->call->device);
-    p.items = images * channels * to->phases_h * to->phases_w * p.rows + 1;
+    p.items = images * p.channels * p.phases_h * p.phases_w * p.rows + 1;
     return haul__launch_kernel(v->call, HAUL__K_conv2d_pad, t->dtype, HAUL__OUT(room), HAUL__IN(t), HAUL__PARAMS(p),
                                .grain = at_least_one(GRAIN / 4 / at_least_one(p.columns)));
 }
 
-static haul_status pad_x(const haul__convolution *v, const planes *to, int64_t slack, haul_tensor *room, int64_t first,
-                         int64_t images)
-{
-    const haul__conv2d     *c = &v->settings;
-    const conv2d_pad_params how = {
-        .h = c->h,
-        .w = c->w,
-        .slack = slack,
-        .mul_h = c->stride[0],
-        .mul_w = c->stride[1],
-        .div_h = 1,
-        .div_w = 1,
-        .top = c->padding[0],
-        .left = c->padding[1],
-    };
-    return pad(v, v->x, to, &how, room, first, images, c->c_in);
-}
-
 /* ---- forward and the gradient of x ---- */
+
+/* A weight that a pass reads: strides between groups, outputs, the channels that are added up, and taps. */
+typedef struct taps {
+    haul_tensor *weight;
+    int64_t      group, out, channel, row, column;
+} taps;
 
 static int64_t tile_width(const haul__convolution *v)
 {
     return TILE_VECTORS * haul__kernel_lanes(v->call->device, v->settings.dtype);
 }
 
-static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const planes *from, haul_tensor *padded,
-                             haul_tensor *out, int64_t first, int64_t images)
+/* A tile reads a few rows of the weight at a time, channel after channel. If these are apart, each element that it
+ * reads is on another line, and on processors those of a long sum stay in no near cache. */
+static bool channels_are_apart(const haul__convolution *v, int64_t channels, int64_t outputs)
+{
+    enum { LONG = 512, TILES = 4 };
+    const haul__conv2d *c = &v->settings;
+    return !v->call->device->strided && c->kh * c->kw > 1 && channels * c->kh * c->kw >= LONG &&
+           c->n * outputs > TILES * tile_width(v);
+}
+
+/* The weight in the dtype of the sums, with dense channels if that pays. */
+static haul_status take_weight(const haul__convolution *v, taps *t)
 {
     const haul__conv2d *c = &v->settings;
-    haul_tensor        *in[] = {padded, v->weight, v->bias ? v->bias : v->weight};
-    p->kh = c->kh;
-    p->kw = c->kw;
-    p->groups = c->groups;
+    const int64_t       outs = c->c_out / c->groups, ins = c->c_in / c->groups, count = c->kh * c->kw;
+    const bool          data = c->pass == HAUL__CONV2D_DATA;
+    *t = (taps){
+        .weight = haul__as_dtype(v->call, v->weight, haul__sum_dtype(c->dtype)),
+        .group = outs * ins * count,
+        .out = data ? count : ins * count,
+        .channel = data ? ins * count : count,
+        .row = c->kw,
+        .column = 1,
+    };
+    const int64_t rows = data ? ins : outs, channels = data ? outs : ins;
+    if (haul__failed(t->weight) || !channels_are_apart(v, channels, data ? c->h * c->w : c->out_h * c->out_w))
+        return haul__status_of(t->weight);
+    haul_shape    shape = HAUL_SHAPE(c->groups, rows, count, channels);
+    const int64_t strides[] = {t->group, t->out, 1, t->channel};
+    const int64_t dense[] = {t->group, count * channels, channels, 1};
+    haul_tensor  *view = haul__view_as(v->call, t->weight, &shape, strides, t->weight->offset);
+    t->weight = view ? haul__as_strided(v->call, view, dense) : NULL;
+    t->out = count * channels;
+    t->channel = 1;
+    t->row = c->kw * channels;
+    t->column = channels;
+    return haul__status_of(t->weight);
+}
+
+/* Taps of one axis, from one after another back to the first if `step` is negative, and the results that they make. */
+typedef struct axis {
+    int64_t first, count, step; /* taps */
+    int64_t start, length;      /* the first position in the planes; results */
+} axis;
+
+/* Completes the params, which have sizes, steps and strides of the result. */
+static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const taps *t, const axis *down,
+                             const axis *across, const planes *from, haul_tensor *padded, haul_tensor *out,
+                             int64_t first, int64_t images)
+{
+    haul_tensor *in[] = {padded, t->weight, v->bias ? v->bias : t->weight};
+    p->groups = v->settings.groups;
+    p->images = images;
+    p->kh = down->count;
+    p->kw = across->count;
+    p->h = down->length;
+    p->w = across->length;
+    p->rows = from->rows;
     p->columns = from->columns;
-    p->plane = from->plane;
-    p->channel = from->channel;
-    p->image = from->image;
-    p->phases_h = from->phases_h;
-    p->phases_w = from->phases_w;
-    p->tiles = haul__ceil_div((p->h - 1) * p->columns + p->w, tile_width(v));
-    p->weight_offset += v->weight->offset;
-    p->y_offset = out->offset + first * c->groups * p->m * p->h * p->w;
+    p->tiles = haul__ceil_div(((images - 1) * p->rows + p->h - 1) * p->columns + p->w, tile_width(v));
+    p->start = down->start * from->columns + across->start;
+    p->plane = images * from->rows * from->columns;
+    p->channel = p->plane * from->phases[0] * from->phases[1];
+    p->phases_h = from->phases[0];
+    p->phases_w = from->phases[1];
+    p->weight_offset = t->weight->offset + down->first * t->row + across->first * t->column;
+    p->w_group = t->group;
+    p->w_out = t->out;
+    p->w_channel = t->channel;
+    p->w_kh = down->step * t->row;
+    p->w_kw = across->step * t->column;
+    p->y_offset += out->offset + first * p->groups * p->m * p->y_plane;
     p->bias_offset = v->bias ? v->bias->offset : 0;
     p->has_bias = v->bias != NULL;
-    p->items = images * c->groups * p->tiles * haul__ceil_div(p->m, TILE_ROWS);
-    return haul__launch_kernel(
-        v->call, HAUL__K_conv2d_tile, out->dtype, HAUL__OUT(out), .ins = in, .in_count = 3, HAUL__PARAMS(*p),
-        .grain = at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
+    p->items = p->groups * p->tiles * haul__ceil_div(p->m, TILE_ROWS);
+    int64_t work = at_least_one(p->channels * p->kh * p->kw);
+    return haul__launch_kernel(v->call, HAUL__K_conv2d_tile, out->dtype, HAUL__OUT(out), .ins = in, .in_count = 3,
+                               HAUL__PARAMS(*p), .grain = at_least_one(GRAIN / (TILE_ROWS * 4) / work));
 }
 
-static haul_status forward_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
-                                 int64_t images)
+static haul_status forward_chunk(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
+                                 int64_t first, int64_t images)
 {
     const haul__conv2d *c = &v->settings;
-    int64_t             taps = c->kh * c->kw;
-    if (pad_x(v, from, tile_width(v), room, first, images))
-        return haul_error_status();
-    conv2d_tile_params p = {
-        .m = c->c_out / c->groups,
-        .channels = c->c_in / c->groups,
-        .h = c->out_h,
-        .w = c->out_w,
-        .step_h = c->dilation[0],
-        .step_w = c->dilation[1],
-        .w_group = c->c_out / c->groups * (c->c_in / c->groups) * taps,
-        .w_out = c->c_in / c->groups * taps,
-        .w_channel = taps,
-        .w_kh = c->kw,
-        .w_kw = 1,
+    const axis          down = {.count = c->kh, .step = 1, .length = c->out_h};
+    const axis          across = {.count = c->kw, .step = 1, .length = c->out_w};
+    conv2d_tile_params  p = {
+         .m = c->c_out / c->groups,
+         .channels = c->c_in / c->groups,
+         .step_h = c->dilation[0],
+         .step_w = c->dilation[1],
+         .y_plane = c->out_h * c->out_w,
+         .y_row = c->out_w,
+         .y_column = 1,
     };
-    return run_tiles(v, &p, from, room, v->y, first, images);
+    if (pad(v, v->x, from, room, first, images, 0))
+        return haul_error_status();
+    return run_tiles(v, &p, t, &down, &across, from, room, v->y, first, images);
 }
 
-/* dx is the convolution of dy, its elements a stride apart with zeros between them, with the flipped weight. */
-static haul_status data_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
-                              int64_t images)
+/* ---- the gradient of x ---- */
+
+/* dx is the convolution of dy with the flipped weight. With a stride, every stride-th row of dx meets every stride-th
+ * row of taps: each phase of dx is a convolution by itself. With many phases or dilation, dy's elements are a stride
+ * apart instead, with zeros between them. */
+static bool has_phases(const haul__conv2d *c)
 {
-    const haul__conv2d     *c = &v->settings;
-    int64_t                 taps = c->kh * c->kw;
-    const conv2d_pad_params how = {
-        .h = c->out_h,
-        .w = c->out_w,
-        .slack = tile_width(v),
-        .mul_h = 1,
-        .mul_w = 1,
-        .div_h = c->stride[0],
-        .div_w = c->stride[1],
-        .top = (c->kh - 1) * c->dilation[0] - c->padding[0],
-        .left = (c->kw - 1) * c->dilation[1] - c->padding[1],
-    };
-    if (pad(v, v->y, from, &how, room, first, images, c->c_out))
-        return haul_error_status();
-    conv2d_tile_params p = {
-        .m = c->c_in / c->groups,
-        .channels = c->c_out / c->groups,
-        .h = c->h,
-        .w = c->w,
-        .step_h = c->dilation[0],
-        .step_w = c->dilation[1],
-        .weight_offset = taps - 1,
-        .w_group = c->c_out / c->groups * (c->c_in / c->groups) * taps,
-        .w_out = taps,
-        .w_channel = c->c_in / c->groups * taps,
-        .w_kh = -c->kw,
-        .w_kw = -1,
-    };
-    return run_tiles(v, &p, from, room, v->x, first, images);
+    return c->dilation[0] == 1 && c->dilation[1] == 1 && c->stride[0] * c->stride[1] <= MOST_PHASES;
 }
 
-typedef haul_status chunk_fn(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
-                             int64_t images);
+/* A phase of an axis. Position i of it meets tap `first` and those before it, in elements of dy from
+ * i - `*before` on. */
+static axis phase_of(int64_t phase, int64_t stride, int64_t padding, int64_t kernel, int64_t length, int64_t *before)
+{
+    int64_t least = (phase + padding) % stride;
+    int64_t count = least < kernel ? haul__ceil_div(kernel - least, stride) : 0;
+    *before = count - 1 - (phase + padding - least) / stride;
+    return (axis){.first = least + (count - 1) * stride,
+                  .count = count,
+                  .step = -stride,
+                  .length = phase < length ? haul__ceil_div(length - phase, stride) : 0};
+}
+
+/* How many positions all phases of an axis need, and how many of them are before dy's first element. */
+static int64_t positions_of(int64_t stride, int64_t padding, int64_t kernel, int64_t length, int64_t *before)
+{
+    int64_t positions = 1, mine;
+    *before = INT64_MIN;
+    for (int64_t i = 0; i < stride; i++)
+        if (phase_of(i, stride, padding, kernel, length, &mine).count && *before < mine)
+            *before = mine;
+    if (*before == INT64_MIN)
+        *before = 0;
+    for (int64_t i = 0; i < stride; i++) {
+        axis    a = phase_of(i, stride, padding, kernel, length, &mine);
+        int64_t end = a.count ? *before - mine + a.length + a.count - 1 : a.length;
+        if (positions < end)
+            positions = end;
+    }
+    return positions;
+}
+
+static planes planes_of_dy(const haul__conv2d *c, int64_t slack)
+{
+    planes p = {.channels = c->c_out, .h = c->out_h, .w = c->out_w, .phases = {1, 1}, .mul = {1, 1}, .slack = slack};
+    if (has_phases(c)) {
+        p.div[0] = p.div[1] = 1;
+        p.rows = positions_of(c->stride[0], c->padding[0], c->kh, c->h, &p.shift[0]);
+        p.columns = positions_of(c->stride[1], c->padding[1], c->kw, c->w, &p.shift[1]);
+    } else {
+        const int64_t reach[] = {(c->kh - 1) * c->dilation[0], (c->kw - 1) * c->dilation[1]};
+        p.rows = c->h + reach[0];
+        p.columns = c->w + reach[1];
+        for (int i = 0; i < 2; i++) {
+            p.div[i] = c->stride[i];
+            p.shift[i] = reach[i] - c->padding[i];
+        }
+    }
+    share_zeros(&p);
+    return p;
+}
+
+static haul_status data_chunk(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
+                              int64_t first, int64_t images)
+{
+    const haul__conv2d *c = &v->settings;
+    const bool          phases = has_phases(c);
+    conv2d_tile_params  p = {
+         .m = c->c_in / c->groups,
+         .channels = c->c_out / c->groups,
+         .step_h = c->dilation[0],
+         .step_w = c->dilation[1],
+         .y_plane = c->h * c->w,
+    };
+    if (pad(v, v->y, from, room, first, images, 0))
+        return haul_error_status();
+    if (!phases) {
+        const axis down = {.first = c->kh - 1, .count = c->kh, .step = -1, .length = c->h};
+        const axis across = {.first = c->kw - 1, .count = c->kw, .step = -1, .length = c->w};
+        p.y_row = c->w;
+        p.y_column = 1;
+        return run_tiles(v, &p, t, &down, &across, from, room, v->x, first, images);
+    }
+    haul_status status = HAUL_OK;
+    for (int64_t i = 0; i < c->stride[0] * c->stride[1] && !status; i++) {
+        int64_t            above, before, y = i / c->stride[1], x = i % c->stride[1];
+        axis               down = phase_of(y, c->stride[0], c->padding[0], c->kh, c->h, &above);
+        axis               across = phase_of(x, c->stride[1], c->padding[1], c->kw, c->w, &before);
+        conv2d_tile_params of = p;
+        if (!down.length || !across.length)
+            continue;
+        down.start = down.count ? from->shift[0] - above : 0;
+        across.start = across.count ? from->shift[1] - before : 0;
+        if (!down.count || !across.count)
+            down = (axis){.length = down.length}, across = (axis){.length = across.length};
+        of.y_offset = y * c->w + x;
+        of.y_row = c->stride[0] * c->w;
+        of.y_column = c->stride[1];
+        status = run_tiles(v, &of, t, &down, &across, from, room, v->x, first, images);
+    }
+    return status;
+}
+
+typedef haul_status chunk_fn(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
+                             int64_t first, int64_t images);
+
+static int64_t workspace(const haul_device *device)
+{
+    return device->strided ? WORKSPACE : NEAR;
+}
 
 /* Images pass through one workspace in chunks whose size only depends on the shape. Tiles read the few values of weight
  * and bias in the dtype of the sums, like the planes. */
 static haul_status run_chunks(const haul__convolution *v, const planes *from, chunk_fn *fn)
 {
     haul__convolution wide = *v;
-    haul_dtype        dtype = haul__sum_dtype(v->settings.dtype);
-    int64_t           n = v->settings.n, most = at_least_one(WORKSPACE / at_least_one(from->image));
-    wide.weight = haul__as_dtype(v->call, v->weight, dtype);
-    wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, dtype) : NULL;
-    if (haul__failed(wide.weight) || (v->bias && !wide.bias))
+    taps              t;
+    int64_t n = v->settings.n, most = at_least_one(workspace(v->call->device) / at_least_one(image_elements(from)));
+    if (take_weight(v, &t))
         return haul_error_status();
-    haul_tensor *room = room_for(v, from, n < most ? n : most, tile_width(v));
+    wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, haul__sum_dtype(v->settings.dtype)) : NULL;
+    if (v->bias && !wide.bias)
+        return haul_error_status();
+    haul_tensor *room = room_for(v, from, n < most ? n : most, 0);
     haul_status  status = haul__status_of(room);
     for (int64_t first = 0; first < n && !status; first += most)
-        status = fn(&wide, from, room, first, n - first < most ? n - first : most);
+        status = fn(&wide, from, &t, room, first, n - first < most ? n - first : most);
     return status;
 }
 
 haul_status haul__conv2d_flat_forward(const haul__convolution *v)
 {
-    planes from = planes_of_x(&v->settings);
+    planes from = planes_of_x(&v->settings, tile_width(v));
     return run_chunks(v, &from, forward_chunk);
 }
 
 haul_status haul__conv2d_flat_data(const haul__convolution *v)
 {
-    planes from = planes_of_dy(&v->settings);
+    planes from = planes_of_dy(&v->settings, tile_width(v));
     return run_chunks(v, &from, data_chunk);
 }
 
 /* ---- the gradient of the weight ---- */
 
+/* How many elements of `span` make a piece, of which there are no more than their sums, `count` for each, have room. */
+static int64_t piece_of(int64_t span, int64_t count)
+{
+    int64_t most = at_least_one(PARTIAL_SUMS / count), least = haul__ceil_div(span, most);
+    return least > PIECE ? haul__ceil_div(least, PIECE_STEP) * PIECE_STEP : PIECE;
+}
+
 /* The partial sums of all pieces, [pieces, c_out, c_in / groups, kh, kw]. */
-static haul_tensor *weight_pieces(const haul__convolution *v, int64_t per_piece)
+static haul_tensor *weight_pieces(const haul__convolution *v)
 {
     const haul__conv2d *c = &v->settings;
     int64_t             lanes = haul__kernel_lanes(v->call->device, c->dtype), channels = c->c_in / c->groups;
-    planes              from = planes_of_x(c);
-    int64_t    span = haul__ceil_div((c->out_h - 1) * from.columns + c->out_w, lanes) * lanes, m = c->c_out / c->groups;
-    planes     dy_planes = planes_of(c->c_out, haul__ceil_div(span, from.columns), from.columns, 1, 1);
-    haul_shape shape = HAUL_SHAPE(haul__ceil_div(c->n, per_piece), c->c_out, channels, c->kh, c->kw);
-    haul_tensor            *padded = room_for(v, &from, c->n, lanes), *spread = room_for(v, &dy_planes, c->n, lanes);
-    haul_tensor            *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
-    const conv2d_pad_params how = {
-        .h = c->out_h, .w = c->out_w, .slack = lanes, .mul_h = 1, .mul_w = 1, .div_h = 1, .div_w = 1};
-    if (!padded || !spread || !sums || pad_x(v, &from, lanes, padded, 0, c->n) ||
-        pad(v, v->y, &dy_planes, &how, spread, 0, c->n, c->c_out))
+    int64_t             m = c->c_out / c->groups;
+    const planes        from = planes_of_x(c, lanes);
+    const planes        dy = {.channels = c->c_out,
+                              .h = c->out_h,
+                              .w = c->out_w,
+                              .rows = from.rows,
+                              .columns = from.columns,
+                              .phases = {1, 1},
+                              .mul = {1, 1},
+                              .div = {1, 1}};
+    int64_t             plane = c->n * from.rows * from.columns, gap = (lanes - plane % lanes) % lanes;
+    int64_t             span = ((c->n - 1) * from.rows + c->out_h - 1) * from.columns + c->out_w;
+    int64_t             piece = piece_of(span, at_least_one(c->c_out * channels * c->kh * c->kw));
+    haul_shape          shape = HAUL_SHAPE(haul__ceil_div(span, piece), c->c_out, channels, c->kh, c->kw);
+    haul_tensor        *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
+    haul_tensor        *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
+    if (!padded || !spread || !sums || pad(v, v->x, &from, padded, 0, c->n, 0) ||
+        pad(v, v->y, &dy, spread, 0, c->n, gap))
         return NULL;
     conv2d_weight_params p = {
         .m = m,
@@ -452,34 +644,32 @@ static haul_tensor *weight_pieces(const haul__convolution *v, int64_t per_piece)
         .kh = c->kh,
         .kw = c->kw,
         .groups = c->groups,
-        .n = c->n,
-        .per_piece = per_piece,
-        .span = span,
+        .per_piece = piece,
+        .span = haul__ceil_div(span, lanes) * lanes,
+        .dy_channel = plane + gap,
         .columns = from.columns,
-        .plane = from.plane,
-        .channel = from.channel,
-        .image = from.image,
-        .dy_plane = dy_planes.plane,
-        .dy_image = dy_planes.image,
+        .plane = plane,
+        .channel = plane * from.phases[0] * from.phases[1],
         .step_h = c->dilation[0],
         .step_w = c->dilation[1],
-        .phases_h = from.phases_h,
-        .phases_w = from.phases_w,
+        .phases_h = from.phases[0],
+        .phases_w = from.phases[1],
     };
     p.items = shape.dims[0] * c->groups * haul__ceil_div(m, CONV2D_ROWS) *
-              haul__ceil_div(channels * c->kh * c->kw, CONV2D_ROWS);
+              haul__ceil_div(channels * c->kh * c->kw, CONV2D_TAPS);
     if (haul__launch_kernel(v->call, HAUL__K_conv2d_weight, c->dtype, HAUL__OUT(sums), HAUL__IN(spread, padded),
-                            HAUL__PARAMS(p), .grain = at_least_one(GRAIN / at_least_one(per_piece * span))))
+                            HAUL__PARAMS(p), .grain = at_least_one(GRAIN / at_least_one(p.per_piece))))
         return NULL;
     return sums;
 }
 
 haul_status haul__conv2d_flat_weight(const haul__convolution *v)
 {
-    const haul__conv2d *c = &v->settings;
-    int64_t             count = at_least_one(c->c_out * (c->c_in / c->groups) * c->kh * c->kw);
-    bool                pieces = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE);
-    haul_tensor        *sums = weight_pieces(v, pieces ? PIECE : c->n);
-    haul_tensor        *sum = haul__failed(sums) ? NULL : haul_sum(sums, HAUL_AXES(0));
+    haul_tensor *sums = weight_pieces(v), *sum;
+    if (!sums)
+        return haul_error_status();
+    if (v->weight->dtype == sums->dtype)
+        return haul_sum_into(v->weight, sums, HAUL_AXES(0));
+    sum = haul_sum(sums, HAUL_AXES(0));
     return haul__failed(sum) ? haul_error_status() : haul__copy_elements(v->weight, sum, v->call->operation->name);
 }
