@@ -253,7 +253,7 @@ static int64_t at_least_one(int64_t v)
 
 /* ---- planes ---- */
 
-/* How elements of images get into a workspace, as conv2d_pad_params says, and what is behind all of them. */
+/* How elements of images get into a workspace, as conv2d_pad_params says, and `slack` zeros behind them. */
 typedef struct planes {
     int64_t channels, h, w, rows, columns, phases[2], mul[2], div[2], shift[2], slack;
 } planes;
@@ -263,8 +263,7 @@ static int64_t image_elements(const planes *p)
     return p->channels * p->phases[0] * p->phases[1] * p->rows * p->columns;
 }
 
-/* Zeros before and behind a row or column of `length` of `rows` positions, in the order of the planes: the number of
- * them that the next row's can be. */
+/* How many zeros behind `length` of `positions` elements can be those before the next ones. */
 static int64_t shared(int64_t positions, int64_t before, int64_t length)
 {
     int64_t behind = positions - before - length;
