@@ -250,7 +250,7 @@ haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double wei
 {
     const haul_status status = gather_missing(b);
     /* A recording has the same calls for all pieces. */
-    HAUL__ASSERT(status || !b->list[count].gathered);
+    HAUL__ASSERT(status || !b->list[b->flat->bucket_count].gathered);
     const bool changes = b->piece == 0 || b->defers;
     return status ? status : add(b, b->flat->bucket_count, haul__flat_gather_rest(b->flat, loss, weight, changes));
 }

@@ -183,13 +183,10 @@ TEMPLATE(conv2d_add_row, R)
                 }
 END_TEMPLATE
 TEMPLATE(conv2d_store_row, R)
-        if (R <= below) {
-            VSTORE(lanes, s##R##0);
-            VSTORE(lanes + LANES, s##R##1);
-            VSTORE(lanes + 2 * LANES, s##R##2);
-            VSTORE(lanes + 3 * LANES, s##R##3);
-            conv2d_fold(to + R * taps, count, lanes);
-        }
+        VSTORE(lanes[R], s##R##0);
+        VSTORE(lanes[R] + LANES, s##R##1);
+        VSTORE(lanes[R] + 2 * LANES, s##R##2);
+        VSTORE(lanes[R] + 3 * LANES, s##R##3);
 END_TEMPLATE
 /* Some channels of dy against four taps a work item. */
 KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
@@ -221,13 +218,14 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
         }
         GLOBAL ACC *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
         const I64 count = M_MIN_OF(right + 1, (I64)CONV2D_TAPS);
-        ACC lanes[CONV2D_TAPS * LANES];
+        ACC lanes[CONV2D_ROWS][CONV2D_TAPS * LANES];
         EXPAND(conv2d_store_row, 0)
         EXPAND(conv2d_store_row, 1)
         EXPAND(conv2d_store_row, 2)
         EXPAND(conv2d_store_row, 3)
         EXPAND(conv2d_store_row, 4)
         EXPAND(conv2d_store_row, 5)
+        for (int r = 0; r < CONV2D_ROWS && r <= below; r++) conv2d_fold(to + r * taps, count, lanes[r]);
     }
 }
 #endif
