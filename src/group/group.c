@@ -243,8 +243,12 @@ haul__group_world haul__group_world_now(void)
 
 void haul__group_threads(int change)
 {
-    atomic_fetch_add(&threads, change);
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&threads_forks) != haul__fork_count())
+        atomic_store(&threads, 0);
     atomic_store(&threads_forks, haul__fork_count());
+    atomic_fetch_add(&threads, change);
+    pthread_mutex_unlock(&lock);
 }
 
 typedef struct group_name {

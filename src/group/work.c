@@ -181,9 +181,9 @@ static haul_status exchange_texts(haul__work *w)
     else
         write_call(w, own);
     w->phase = -1;
+    HAUL__ASSERT(!w->requests[0].open);
     return w->group->engine->kind->all_gather(w->group->engine, w->texts, equal_portions(w, HAUL__WORK_TEXT),
                                               &w->requests[0]);
-    HAUL__ASSERT(w->phase == -1 && !w->requests[0].open);
 }
 
 /* The heads have arrived: the data may move if they are equal. */

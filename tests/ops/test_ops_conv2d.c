@@ -57,6 +57,11 @@ static const settings all[] = {
     {2, 3, 9, 11, 4, 2, 1, {3, 4}, {0, 1}, {1, 1}, 1},
     {2, 3, 6, 5, 4, 2, 3, {2, 3}, {4, 5}, {1, 1}, 1},
     {2, 3, 13, 11, 4, 3, 4, {5, 4}, {1, 2}, {1, 1}, 1},
+    /* More zeros on each side than the taps reach. */
+    {2, 3, 5, 6, 4, 1, 1, {1, 1}, {1, 1}, {1, 1}, 1},
+    {2, 3, 5, 6, 4, 2, 2, {1, 1}, {2, 2}, {1, 1}, 1},
+    {3, 4, 6, 5, 6, 3, 2, {1, 1}, {3, 0}, {1, 1}, 2},
+    {2, 3, 5, 6, 4, 2, 3, {1, 1}, {3, 5}, {1, 2}, 1},
 };
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)

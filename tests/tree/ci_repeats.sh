@@ -1,6 +1,6 @@
-# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. Of the slow tests it runs a part, and
-# with sanitizers of all but the core. The stage clang fails for a warning. The real script, Makefile and presets run in a tree whose builds are made by a cmake that does
-# nothing, with tests that are lines of shell.
+# .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. Of the slow tests it runs a
+# part, and with sanitizers a part of all but the core. The stage clang fails for a warning. The real script, Makefile
+# and presets run in a tree whose builds are made by a cmake that does nothing, with tests that are lines of shell.
 # ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 

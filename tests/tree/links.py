@@ -94,7 +94,11 @@ def check(root):
     """(number of documents, number of links, mistakes)"""
     mistakes, count = [], 0
     hidden = re.compile(r"(\.|build)")
-    documents = [p for p in sorted(root.glob("**/*.md")) if not any(map(hidden.match, p.relative_to(root).parts))]
+    documents = []
+    for folder, folders, files in os.walk(root):  # other tests make and remove build folders meanwhile
+        folders[:] = [name for name in folders if not hidden.match(name)]
+        documents += [pathlib.Path(folder, name) for name in files if name.endswith(".md") and not hidden.match(name)]
+    documents.sort()
     for path in documents:
         where = path.relative_to(root)
         for number, target in links(path):

@@ -268,13 +268,14 @@ static int64_t shared(int64_t positions, int64_t before, int64_t length)
     return before < 0 || behind < 0 ? 0 : before < behind ? before : behind;
 }
 
-/* Lets zeros behind rows and planes of one phase be those before the next ones. */
-static void share_zeros(planes *p)
+/* Lets zeros behind rows and planes of one phase be those before the next ones. At least `rows` rows of `columns` are
+ * left: a tile stores a result where there is a position. */
+static void share_zeros(planes *p, int64_t rows, int64_t columns)
 {
     if (p->phases[0] * p->phases[1] * p->mul[0] * p->mul[1] != 1)
         return;
-    int64_t down = shared(p->rows, p->shift[0], (p->h - 1) * p->div[0] + 1);
-    int64_t across = shared(p->columns, p->shift[1], (p->w - 1) * p->div[1] + 1);
+    int64_t down = smaller(shared(p->rows, p->shift[0], (p->h - 1) * p->div[0] + 1), p->rows - rows);
+    int64_t across = smaller(shared(p->columns, p->shift[1], (p->w - 1) * p->div[1] + 1), p->columns - columns);
     p->rows -= down;
     p->columns -= across;
     p->slack += down * p->columns + across;
@@ -295,7 +296,7 @@ static planes planes_of_x(const haul__conv2d *c, int64_t slack)
         .shift = {c->padding[0], c->padding[1]},
         .slack = slack,
     };
-    share_zeros(&p);
+    share_zeros(&p, c->out_h, c->out_w);
     return p;
 }
 
@@ -518,7 +519,7 @@ static planes planes_of_dy(const haul__conv2d *c, int64_t slack)
             p.shift[i] = reach[i] - c->padding[i];
         }
     }
-    share_zeros(&p);
+    share_zeros(&p, 0, 0); /* with more padding than the taps reach, dy begins before its plane, which shares nothing */
     return p;
 }
 
