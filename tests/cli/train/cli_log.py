@@ -152,6 +152,7 @@ def run_all(seen):
         "spilling": (0, "--model dense --data shapes:32 --batch 16 --epochs 1 --log-every 1 --device sim:laptop-4g "
                         "--spill on".split()),
         "pieces": (0, "--model dense --data blobs:64 --batch 16 --pieces 4 --shard 1 --epochs 1 --device cpu".split()),
+        "stages": (0, "--model dense --data blobs:64 --pieces 2 --stages 2 --epochs 1 --group local:cpu,cpu".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
     }
     for run, (code, arguments) in kept.items():
