@@ -229,8 +229,9 @@ def run_out():
 # The least that an operation of the small network needs by itself is two fifths of the whole, or somewhat more of what
 # cuDNN needs. On a GPU the workspace of libraries is a part of the whole, too.
 least = 47 if STANDIN else 60 if NVIDIA else 42
-# Free memory in pieces that are too small is not in an estimate. The small network has none.
-same_bits((55 if STANDIN else 75, 50, least), 0.05, "--model", "simplecnn", "--batch", "32")
+# Free memory in pieces that are too small is not in an estimate. With cuDNN the small network has none; on other devices
+# workspaces of convolutions leave some, at one of six limits that were tried an eighth of what moves.
+same_bits((55 if STANDIN else 75, 50, least), 0.05 if STANDIN else 0.15, "--model", "simplecnn", "--batch", "32")
 if not os.environ.get("HAUL_SANITIZE") and not STANDIN:  # too slow, and nothing else than with the small one
     same_bits((50, 25), 0.15, "--model", "resnet18", "--batch", "24")
 if STANDIN or not NVIDIA:  # the context of a GPU counts, too
