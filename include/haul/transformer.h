@@ -25,7 +25,7 @@ typedef struct HAUL__DESIGNATED haul_nn_transformer_options {
     bool    gelu;       /* haul_gelu between the linear layers instead of haul_relu */
     bool    norm_first; /* normalise what a part reads, instead of the sum of its input and its result */
     bool    causal;     /* position i sees positions 0 to i only */
-    int     layers;     /* of a stack: the number of layers; default 6 */
+    int     layers;     /* of a stack: the number of layers, at most 65536; default 6 */
     bool    final_norm; /* of a stack: normalise the result of the last layer */
 } haul_nn_transformer_options;
 

@@ -434,6 +434,8 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("haul_nn_transformer_decoder_layer: this is one layer"));
     assert_null(haul_nn_transformer_encoder(8, 2, .layers = -1));
     assert_true(says("haul_nn_transformer_encoder: layers is -1"));
+    assert_null(haul_nn_transformer_encoder(8, 2, .layers = INT32_MAX));
+    assert_true(says("a number from 1 to 65536 is expected"));
     assert_null(haul_nn_transformer_decoder(8, 2, .hidden = -4));
     assert_true(says("haul_nn_transformer_decoder: hidden is -4"));
     assert_null(haul_nn_transformer_encoder_layer(8, 2, .dropout = 1.5));

@@ -12,7 +12,7 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-enum { HIDDEN = 2048, LAYERS = 6 };
+enum { HIDDEN = 2048, LAYERS = 6, MOST_LAYERS = 1 << 16 };
 #define DROPOUT 0.1
 
 typedef struct layer {
@@ -175,9 +175,9 @@ static haul_status check(int64_t features, const haul_nn_transformer_options *o,
                           (long long)o->hidden);
     if (o->eps != HAUL_ZERO && !(o->eps >= 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "eps", "eps is %g; 0 or more is expected", o->eps);
-    if (o->layers < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "layers", "layers is %d; a positive number is expected",
-                          o->layers);
+    if (o->layers < 0 || o->layers > MOST_LAYERS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "layers", "layers is %d; a number from 1 to %d is expected",
+                          o->layers, MOST_LAYERS);
     if (!stack && (o->layers || o->final_norm))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, o->layers ? "layers" : "final_norm",
                           "this is one layer; haul_nn_transformer_encoder and haul_nn_transformer_decoder make stacks");
