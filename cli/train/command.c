@@ -442,8 +442,7 @@ static const option train_rows[] = {
      .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
              "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
              "--offload, --recompute, --shard, --stages, --cuts, --workers, --threads, --log-every and --save-every "
-             "may differ, and so may "
-             "--data if its folder has moved. All other options must stay the same"},
+             "may differ, and so may --data if its folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",
      .name = "allow-changed-data",
      OPTION_FLAG_AT(train_options, allow_changed_data),

@@ -94,19 +94,21 @@ HAUL_API haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step);
  * part of every piece: it gets the activations from the rank before, and sends its own to the rank after it.
  * haul_parallel_backward sends their gradients back. It makes the backward pass of an earlier piece while later stages
  * compute, in the order of PipeDream's 1F1B, and with the last piece those that are left. From the first
- * haul_parallel_begin on, a rank has the parameters, gradients and optimizer state of its stage alone; using another
- * parameter is an error. Weights, buffers and losses are bit-identical to those of one rank with as many pieces.
+ * haul_parallel_begin on, a rank has the parameters that require a gradient, their gradients and their optimizer state
+ * of its stage alone; using another one of these parameters is an error. Buffers, and parameters that require no
+ * gradient, stay on all ranks. Weights, buffers and losses are bit-identical to those of one rank with as many pieces.
  *
  * - All ranks call it for the same pieces, once in each that has examples. x is the input on rank 0, and ignored on the
  *   others. All ranks pass the same weights to haul_parallel_backward.
  * - Only the last rank gets the result. The others get HAUL_NONE, and pass HAUL_NONE to haul_parallel_backward.
- * - The module calls its children in order, as haul_nn_sequential does, and is cut between two of them. Sequences
- * within it are opened. Each stage needs a parameter that requires a gradient. A parameter that two stages share is
- * refused.
+ * - The module calls its children in order, as haul_nn_sequential does, and is cut between two of them. Sequences in
+ *   it are opened. Each stage needs a parameter that requires a gradient. A parameter that two stages share is refused.
  * - .pieces is the number of micro-batches. All pieces are those of every rank: haul_parallel_first is 0.
  * - Steps are made by haul_parallel_step. haul_clip_grad_norm and haul_grad_scaler_unscale are collectives, as with
  *   .shard = 2, and haul_parallel_gather brings all parameters, buffers and states to rank 0.
- * - A step that fails on one rank fails on all, with its error. The training cannot go on then.
+ * - Draws of random numbers, for example by dropout, follow those of the stage before.
+ * - A step that fails on one rank fails on all, with its error. The training cannot go on then: start the program
+ *   again, from a checkpoint.
  * - In a dry run one rank computes the whole network. */
 HAUL_API haul_tensor *haul_parallel_call(haul_parallel *parallel, haul_tensor *x);
 

@@ -326,8 +326,14 @@ haul_status haul__flat_share(haul_module *module, haul_group *group, const char 
 
 /* ---- buffers and gradients ---- */
 
+static uint64_t version_of(const haul_tensor *t)
+{
+    return atomic_load(&t->storage->version);
+}
+
 static haul_status keep_one(haul__flat_item *item)
 {
+    item->version = version_of(item->tensor);
     if (item->original)
         return haul_copy_into(item->original, item->tensor);
     haul_tensor *copy = haul_clone(item->tensor);
@@ -352,6 +358,19 @@ haul_status haul__flat_restore_buffers(const haul__flat *flat)
     for (int i = 0; i < buffers_of(flat) && !status; i++) {
         const haul__flat_item *item = &flat->items[flat->parameters + i];
         status = haul_copy_into(item->tensor, item->original);
+    }
+    return status;
+}
+
+haul_status haul__flat_restore_changed(haul__flat *flat)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < buffers_of(flat) && !status; i++) {
+        haul__flat_item *item = &flat->items[flat->parameters + i];
+        if (item->version == version_of(item->tensor))
+            continue;
+        status = haul_copy_into(item->tensor, item->original);
+        item->version = version_of(item->tensor);
     }
     return status;
 }

@@ -14,6 +14,7 @@
 typedef struct haul__flat_item {
     haul_tensor *tensor;   /* holds a reference */
     haul_tensor *original; /* of a buffer: its values before the step; holds a reference. NULL until the first step */
+    uint64_t     version;  /* of its memory then */
     const char  *name;     /* the module's */
     int          bucket;
     int64_t      at;
@@ -79,9 +80,11 @@ haul_status haul__flat_share(haul_module *module, haul_group *group, const char 
 /* Fails if other parameters require a gradient now. */
 haul_status haul__flat_check(const haul__flat *flat, haul_module *module, const char *operation);
 
-/* Remembers the values of the buffers, and puts them back. */
+/* Remembers the values of the buffers, and puts them back. The last one leaves alone those whose memory nothing has
+ * changed, which a backward pass to come may need. */
 haul_status haul__flat_keep_buffers(haul__flat *flat);
 haul_status haul__flat_restore_buffers(const haul__flat *flat);
+haul_status haul__flat_restore_changed(haul__flat *flat);
 
 /* Removes the gradients of the parameters. */
 haul_status haul__flat_remove_gradients(const haul__flat *flat);

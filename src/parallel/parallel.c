@@ -320,13 +320,21 @@ static haul_status begin(haul_parallel *p, int64_t step)
     return status;
 }
 
+/* To ranks that wait for this one, in a collective or for an activation. */
+static void pass_error(const haul_parallel *p, const char *operation)
+{
+    if (p->pipe)
+        haul__pipe_fail(p->pipe);
+    haul__group_pass_error(p->group, operation);
+}
+
 haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
 {
     if (check(parallel, BEGIN) || check_turn(parallel, step))
         return haul_error_status();
     haul_status status = begin(parallel, step);
     if (status)
-        haul__group_pass_error(parallel->group, BEGIN);
+        pass_error(parallel, BEGIN);
     if (!status)
         status = haul_generator_state_set(
             parallel->generator,
@@ -452,10 +460,8 @@ static haul_status add_piece(haul_parallel *p)
 static void abandon(haul_parallel *p)
 {
     haul__error_record record;
-    if (p->pipe)
-        haul__pipe_fail(p->pipe);
     if (p->tree.ranks > 1 || p->pipe)
-        haul__group_pass_error(p->group, BACKWARD);
+        pass_error(p, BACKWARD);
     haul__error_save(&record);
     haul_scope *scope = haul__flat_scope();
     haul__flat_remove_gradients(&p->flat);
@@ -608,8 +614,14 @@ haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimize
     if (!parallel->ready)
         return haul__fail(HAUL_STATE, STEP, "parallel",
                           "the step has pieces left; make the optimizer's step when haul_parallel_ready is true");
-    if (parallel->shards.owners)
-        return haul__shards_step(&parallel->shards, optimizer, parallel->scaler);
+    if (parallel->shards.owners && haul__refuse_followed(STEP, "talks to other ranks"))
+        return haul_error_status();
+    if (parallel->shards.owners) {
+        const haul_status status = haul__shards_step(&parallel->shards, optimizer, parallel->scaler);
+        if (status)
+            pass_error(parallel, STEP);
+        return status;
+    }
     return parallel->scaler ? haul_grad_scaler_step(parallel->scaler, optimizer) : haul_optimizer_step(optimizer);
 }
 
@@ -622,6 +634,6 @@ haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimi
         return status;
     status = haul__absent_gather(parallel->pipe->absent, GATHER);
     if (status)
-        haul__group_pass_error(parallel->group, GATHER);
+        pass_error(parallel, GATHER);
     return status;
 }

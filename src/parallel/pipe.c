@@ -16,7 +16,8 @@
 #define CALL     "haul_parallel_call"
 #define BACKWARD "haul_parallel_backward"
 
-enum { OUTSIDE = -1 };
+/* In the place of a step: outside of steps, and between the pieces of one, where gradients may be on their way. */
+enum { OUTSIDE = -1, BETWEEN = -2 };
 
 static bool is_first(const haul__pipe *p)
 {
@@ -117,10 +118,11 @@ haul_status haul__pipe_begin_step(haul__pipe *p, int64_t step)
 {
     if (p->why.status)
         return haul__fail(HAUL_STATE, "haul_parallel_begin", "parallel",
-                          "a step of this training in stages has failed, so it cannot go on (%.300s); make a new one, "
-                          "and load a checkpoint",
+                          "a step of this training in stages has failed, so it cannot go on (%.300s); start the "
+                          "program again, from a checkpoint",
                           p->why.message);
     p->step = step;
+    p->under_way = true;
     p->weight = 0;
     return haul__absent_begin(p->absent);
 }
@@ -137,6 +139,12 @@ static haul__passage passage(const haul__pipe *p, int to, bool is_gradient, int6
 {
     return (haul__passage){
         .group = p->group, .peer = p->rank + to, .is_gradient = is_gradient, .step = step, .piece = piece};
+}
+
+/* A passage of an activation. */
+static haul__passage forward(const haul__pipe *p, int to, bool within)
+{
+    return passage(p, to, false, within ? p->step : p->under_way ? BETWEEN : OUTSIDE, within ? p->now.number : 0);
 }
 
 /* Calls the units of the stage, each intermediate result of which goes as soon as the next unit has used it. */
@@ -160,13 +168,11 @@ static void keep(haul_tensor **to, haul_tensor *t)
     *to = t;
 }
 
-/* The result of the stage; where there is a next one, it has been sent. */
+/* The result of the stage. */
 static haul_tensor *pass_through(haul__pipe *p, haul_tensor *x, bool within, haul_device *device)
 {
-    const int64_t step = within ? p->step : OUTSIDE;
-    const int     piece = within ? p->now.number : 0;
     if (!is_first(p)) {
-        const haul__passage from = passage(p, -1, false, step, piece);
+        const haul__passage from = forward(p, -1, within);
         x = haul__passage_receive(&from, device);
         if (!haul__failed(x) && within && haul_dtype_is_float(x->dtype))
             x = haul_set_requires_grad(x, true);
@@ -180,8 +186,7 @@ static haul_tensor *pass_through(haul__pipe *p, haul_tensor *x, bool within, hau
         keep(&p->now.x, x);
     if (within && !is_last(p))
         keep(&p->now.y, y);
-    const haul__passage to = passage(p, 1, false, step, piece);
-    return is_last(p) || !haul__passage_send(&to, y) ? y : haul__failed_tensor();
+    return y;
 }
 
 haul_tensor *haul__pipe_call(haul__pipe *p, haul_tensor *x, bool within, haul_device *device)
@@ -197,13 +202,12 @@ haul_tensor *haul__pipe_call(haul__pipe *p, haul_tensor *x, bool within, haul_de
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul__failed_tensor();
-    haul_tensor *y = pass_through(p, x, within, device);
+    const haul__passage to = forward(p, 1, within);
+    haul_tensor        *y = pass_through(p, x, within, device);
+    if (!is_last(p) && !(within && haul__failed(y)) && haul__passage_send(&to, y))
+        y = haul__failed_tensor();
     if (haul__failed(y) && within)
         haul__pipe_fail(p);
-    else if (haul__failed(y) && !is_last(p)) {
-        const haul__passage to = passage(p, 1, false, OUTSIDE, 0);
-        haul__passage_fail(&to);
-    }
     if (haul__failed(y) || is_last(p))
         return haul_scope_return(scope, y);
     haul_scope_pop(scope);
@@ -236,22 +240,39 @@ haul_status haul__pipe_add(haul__pipe *p, haul__flat *own, haul_tensor *loss, ha
     p->weight += weight;
     p->queue[p->queued++] = p->now;
     p->now = (haul__pipe_piece){.x = NULL};
-    return haul__flat_restore_buffers(own);
+    return haul__flat_restore_changed(own);
 }
 
 /* ---- backward passes ---- */
 
-/* The gradient of what came from the stage before goes back there. */
-static haul_status return_gradient(const haul__pipe *p, const haul__pipe_piece *piece)
+/* The gradient of what came from the stage before, on its way back. */
+typedef struct way_back {
+    haul__passage to;
+    bool          sent;
+} way_back;
+
+/* A hook: a gradient passes as an operation of one process would get it, with its strides. What the pass leaves at the
+ * leaf has the leaf's. */
+static haul_tensor *pass_gradient(haul_tensor *gradient, void *context)
 {
-    const haul__passage to = passage(p, -1, true, p->step, piece->number);
-    haul_tensor        *gradient = haul_tensor_grad(piece->x);
-    return haul__passage_send(&to, haul__is_none(gradient) ? haul_zeros_like(piece->x) : gradient);
+    way_back *back = context;
+    back->sent = true;
+    return haul__passage_send(&back->to, gradient) ? haul__failed_tensor() : gradient;
+}
+
+/* seed: HAUL_NONE, or the gradient of the stage's result. Nothing in the stage may have taken part in that, for example
+ * behind haul_detach. */
+static haul_status pass_seed(const haul__pipe_piece *piece, haul_tensor *seed, haul__buckets *b)
+{
+    if (!haul__is_none(seed) && !haul_requires_grad(piece->y))
+        return HAUL_OK;
+    return haul__backward_once(piece->y, seed, haul__buckets_take, b);
 }
 
 static haul_status differentiate(const haul__pipe *p, const haul__pipe_piece *piece, haul__buckets *b)
 {
     haul_tensor *seed = HAUL_NONE;
+    way_back     back = {.to = passage(p, -1, true, p->step, piece->number)};
     if (!piece->y)
         return HAUL_OK;
     if (!is_last(p)) {
@@ -260,8 +281,11 @@ static haul_status differentiate(const haul__pipe *p, const haul__pipe_piece *pi
         if (haul__failed(seed))
             return haul_error_status();
     }
-    const haul_status status = haul__backward_once(piece->y, seed, haul__buckets_take, b);
-    return status || is_first(p) ? status : return_gradient(p, piece);
+    if (!is_first(p) && haul_requires_grad(piece->x) &&
+        !haul_tensor_add_hook(piece->x, .gradient = pass_gradient, .context = &back))
+        return haul_error_status();
+    const haul_status status = pass_seed(piece, seed, b);
+    return status || is_first(p) || back.sent ? status : haul__passage_send(&back.to, haul_zeros_like(piece->x));
 }
 
 static haul_status make_backward(const haul__pipe *p, haul__pipe_piece *piece, haul__buckets *b)
@@ -307,6 +331,7 @@ haul_tensor *haul__pipe_share_loss(haul__pipe *p, haul_tensor *loss)
         status = haul__work_wait(haul__group_broadcast_begin(p->group, &call, &value, (int64_t)bytes, p->stages - 1));
     if (status)
         return haul__failed_tensor();
+    p->under_way = false;
     return is_last(p) ? loss : haul_from_host(loss->dtype, HAUL_SCALAR_SHAPE, &value);
 }
 

@@ -33,10 +33,11 @@ typedef struct haul__pipe {
     int               queued;
 
     int64_t            step;
-    haul__pipe_piece   now;    /* that has begun */
-    bool               called; /* it has: the forward pass of `now` was made */
-    double             weight; /* of the step so far */
-    haul__error_record why;    /* with a status: a step has failed, and the training cannot go on */
+    bool               under_way; /* some pieces of it are left */
+    haul__pipe_piece   now;       /* that has begun */
+    bool               called;    /* it has: the forward pass of `now` was made */
+    double             weight;    /* of the step so far */
+    haul__error_record why;       /* with a status: a step has failed, and the training cannot go on */
 } haul__pipe;
 
 /* stages: as many as the group has ranks. */

@@ -390,8 +390,6 @@ static haul_status open_parts(const haul__shards *s, haul_status status)
 
 haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_grad_scaler *scaler)
 {
-    if (haul__refuse_followed(STEP, "talks to other ranks"))
-        return haul_error_status();
     HAUL__ASSERT(s->owners);
     haul_scope *scope = haul__flat_scope();
     if (!scope)
@@ -408,10 +406,7 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
     haul_scope_pop(scope);
     if (!status && !s->apart && !haul__is_dry())
         status = share_parameters(s);
-    status = open_parts(s, status);
-    if (status)
-        haul__group_pass_error(s->group, STEP);
-    return status;
+    return open_parts(s, status);
 }
 
 /* ---- the whole state on rank 0 ---- */

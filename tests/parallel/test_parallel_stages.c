@@ -4,11 +4,13 @@
  *
  * ctest: labels=threads */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/tensor.h"
 #include "memory/spill/elsewhere.h"
+#include "parallel/passage.h"
 #include "support/scope.h"
 
 enum { FEATURES = 6, CLASSES = 3, PIECES = 4, SIZE = 4, STEPS = 3, MOST_RANKS = 4, MOST_VALUES = 8192 };
@@ -34,7 +36,6 @@ typedef struct training {
     float         losses[MOST_RANKS][STEPS];
     float         results[PIECES * SIZE * CLASSES]; /* of the last rank's evaluation */
     int           away[MOST_RANKS];                 /* parameters without memory during the training */
-    int64_t       sent[MOST_RANKS];
 } training;
 
 static _Thread_local bool breaks;
@@ -74,6 +75,58 @@ static haul_module *pictures(void)
                         haul_nn_linear(32, 16), haul_nn_relu(), haul_nn_linear(16, CLASSES));
     check(haul_module_to_memory_format(net, HAUL_CHANNELS_LAST));
     return net;
+}
+
+/* Draws wherever it is called, in each stage, also outside of training. */
+static haul_tensor *noisy_forward(haul_module *module, haul_args *args)
+{
+    (void)module;
+    return haul_add(args->x[0], haul_normal(HAUL_F32, args->x[0]->shape, 0, 1));
+}
+
+static haul_module *noisy(void)
+{
+    return haul_module_new("noisy", noisy_forward);
+}
+
+static haul_module *random_stages(void)
+{
+    return HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, 16), haul_nn_dropout(0.3), noisy(), haul_nn_linear(16, 16),
+                           haul_nn_dropout(0.3), noisy(), haul_nn_linear(16, 16), haul_nn_dropout(0.3),
+                           haul_nn_linear(16, CLASSES), noisy());
+}
+
+/* Its gradient needs its buffer. */
+static haul_tensor *scaled_forward(haul_module *module, haul_args *args)
+{
+    return haul_mul(args->x[0], haul_module_buffer(module, "scale"));
+}
+
+static haul_module *scaled(void)
+{
+    haul_module *scale = haul_module_new("scaled", scaled_forward);
+    check(haul_module_add_buffer(scale, "scale", haul_full(HAUL_F32, HAUL_SHAPE(16), 2)));
+    return HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, 16), haul_nn_batch_norm(16), scale, haul_nn_linear(16, CLASSES));
+}
+
+/* The gradient of an averaged picture has strides of 0. */
+static haul_module *averaged(void)
+{
+    return HAUL_SEQUENTIAL(haul_nn_conv2d(2, 16, 3), haul_nn_adaptive_avg_pool2d(1, 1), haul_nn_flatten(1),
+                           haul_nn_linear(16, CLASSES));
+}
+
+static haul_tensor *detached_forward(haul_module *module, haul_args *args)
+{
+    (void)module;
+    return haul_detach(args->x[0]);
+}
+
+/* The first stages get no gradient. */
+static haul_module *detached(void)
+{
+    return HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, 16), haul_nn_linear(16, 16),
+                           haul_module_new("detached", detached_forward), haul_nn_linear(16, CLASSES));
 }
 
 static int64_t read_all(haul_named_tensor *all, int n, float *out, int64_t at)
@@ -184,10 +237,6 @@ static haul_status train(haul_group *group, void *context)
         status = evaluate(t, net, p, x);
     if (!status)
         status = haul_parallel_gather(p, adamw);
-    haul_group_properties g;
-    if (!status)
-        status = haul_group_describe(group, &g);
-    t->sent[rank] = status ? 0 : g.sent_bytes;
     if (!status && rank == 0)
         t->counts[rank] = read_state(net, adamw, t->values[rank]);
     return status;
@@ -218,7 +267,6 @@ static void compare(const char *name, int stages, const char *cuts, make_network
     for (int r = 0; r < stages; r++) {
         assert_memory_equal(all->losses[r], one->losses[0], sizeof one->losses[0]);
         assert_true(all->away[r] > 0);
-        assert_true(all->sent[r] > 0);
     }
     free(one);
     free(all);
@@ -250,6 +298,33 @@ static void test_parallel_stages__activations_keep_the_order_of_their_axes(void 
     compare("local:cpu,cpu", 2, NULL, PICTURES, true);
 }
 
+static void test_parallel_stages__random_numbers_go_on_in_the_next_stage(void **state)
+{
+    (void)state;
+    compare("local:cpu,cpu", 2, NULL, random_stages, HAUL_SHAPE(FEATURES), false);
+    compare("local:cpu,cpu,cpu,cpu", 4, "3,6,8", random_stages, HAUL_SHAPE(FEATURES), false);
+}
+
+static void test_parallel_stages__gradients_use_buffers_that_no_piece_changes(void **state)
+{
+    (void)state;
+    compare("local:cpu,cpu", 2, "3", scaled, HAUL_SHAPE(FEATURES), false);
+}
+
+static void test_parallel_stages__gradients_keep_their_strides(void **state)
+{
+    (void)state;
+    for (int cut = 0; cut < 3; cut++)
+        compare("local:cpu,cpu", 2, (const char *[]){"1", "2", "3"}[cut], averaged, HAUL_SHAPE(2, 20, 20), false);
+}
+
+static void test_parallel_stages__a_stage_may_get_no_gradient(void **state)
+{
+    (void)state;
+    compare("local:cpu,cpu,cpu", 3, "1,3", detached, HAUL_SHAPE(FEATURES), false);
+    compare("local:cpu,cpu", 2, "2", detached, HAUL_SHAPE(FEATURES), false);
+}
+
 static void test_parallel_stages__simulated_devices_train_as_one(void **state)
 {
     (void)state;
@@ -269,6 +344,177 @@ static void test_parallel_stages__a_rank_that_fails_in_a_step_ends_the_others(vo
         assert_int_not_equal(haul_group_run("local:cpu,cpu,cpu", train, t), HAUL_OK);
         assert_non_null(strstr(haul_error_message(), "it broke"));
         free(t);
+    }
+}
+
+/* ---- failures of one rank ---- */
+
+enum { FAILS_IN_BEGIN, FAILS_IN_STEP, FAILS_IN_READ };
+
+typedef struct late {
+    int  kind;
+    char messages[2][600];
+} late;
+
+static haul_status late_piece(const late *l, haul_parallel *p, haul_module *net, int64_t step, int rank)
+{
+    haul_scope *inner = haul_scope_push();
+    if (l->kind == FAILS_IN_BEGIN && rank == 1 && step == 1)
+        haul_set_requires_grad(haul_module_parameter(net, "1.bias"), false);
+    haul_status  status = haul_parallel_begin(p, step);
+    const int    index = l->kind == FAILS_IN_READ && step == 1 ? 100 : 0;
+    haul_tensor *y = status ? HAUL_NONE : haul_parallel_call(p, haul_full(HAUL_I64, HAUL_SHAPE(4), index));
+    if (!status)
+        status = haul_parallel_backward(p, y == HAUL_NONE ? y : haul_sum(y), 4);
+    haul_scope_pop(inner);
+    return status;
+}
+
+/* Rank 1 fails in the second step, or at the end of the first one; with FAILS_IN_READ rank 0. */
+static haul_status fail_late(haul_group *group, void *context)
+{
+    late           *l = context;
+    const int       rank = haul_group_rank(group);
+    haul_module    *net = HAUL_SEQUENTIAL(haul_nn_embedding(10, 16), haul_nn_linear(16, 3));
+    haul_optimizer *adamw = haul_adamw(net, 0.01);
+    haul_parallel  *p = haul_parallel_new(net, .group = group, .pieces = 2, .stages = 2);
+    haul_status     status = p ? HAUL_OK : haul_error_status();
+    for (int64_t step = 0; step < 2 && !status; step++) {
+        for (int i = 0; i < 2 && !status; i++)
+            status = late_piece(l, p, net, step, rank);
+        const bool limits = l->kind == FAILS_IN_STEP && rank == 1 && !status;
+        if (limits)
+            check(haul_memory_set_limit(haul_current_device(), 1));
+        if (!status)
+            status = haul_parallel_step(p, adamw);
+        if (limits)
+            check(haul_memory_set_limit(haul_current_device(), 0));
+    }
+    strncpy(l->messages[rank], haul_error_message(), sizeof l->messages[rank] - 1);
+    return status;
+}
+
+/* The other rank waits for an activation or a gradient, and gets the cause. */
+static void test_parallel_stages__a_rank_that_fails_beside_the_passes_ends_the_others(void **state)
+{
+    (void)state;
+    static const char *const causes[] = {"does not require a gradient now", "out of memory", "index[0] is 100"};
+    haul_scope              *inner = haul_scope_push();
+    check(haul_set_device(haul_device_get("sim:h200")));
+    for (int kind = 0; kind < 3; kind++) {
+        late l = {.kind = kind};
+        assert_int_not_equal(
+            haul_group_run(kind == FAILS_IN_STEP ? "local:sim:h200:0,sim:h200:1" : "local:cpu,cpu", fail_late, &l),
+            HAUL_OK);
+        for (int rank = 0; rank < 2; rank++)
+            if (!strstr(l.messages[rank], causes[kind]))
+                fail_msg("rank %d: '%s' lacks '%s'", rank, l.messages[rank], causes[kind]);
+    }
+    haul_scope_pop(inner);
+}
+
+/* ---- evaluation ---- */
+
+enum { CALLS = 40, WIDE = 300 };
+
+typedef struct evaluation {
+    atomic_int finished; /* calls of rank 0 */
+    int        most;     /* by which rank 0 was ahead of rank 1 */
+    int64_t    sent;     /* by rank 0 */
+} evaluation;
+
+static evaluation *now;
+
+/* Counts the calls of rank 0 that rank 1 has not begun. */
+static haul_tensor *counting_forward(haul_module *module, haul_args *args)
+{
+    static int calls;
+    (void)module;
+    haul_tensor *y = haul_relu(args->x[0]);
+    check(haul_device_sync(haul_current_device()));
+    const int ahead = atomic_load(&now->finished) - ++calls;
+    now->most = ahead > now->most ? ahead : now->most;
+    return y;
+}
+
+static haul_status evaluate_often(haul_group *group, void *context)
+{
+    evaluation           *e = context;
+    haul_group_properties before, after;
+    haul_module          *net = HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, WIDE), haul_nn_linear(WIDE, WIDE),
+                                                haul_module_new("counting", counting_forward));
+    haul_parallel        *p = haul_parallel_new(net, .group = group, .pieces = 2, .stages = 2, .cuts = "1");
+    haul_tensor          *x = haul_ones(HAUL_F32, HAUL_SHAPE(WIDE, FEATURES));
+    haul_status           status = haul_group_describe(group, &before);
+    for (int i = 0; i < CALLS && !status; i++) {
+        haul_scope *inner = haul_scope_push();
+        status = haul_tensor_check(haul_parallel_call(p, x));
+        haul_scope_pop(inner);
+        if (haul_group_rank(group) == 0)
+            atomic_fetch_add(&e->finished, 1);
+    }
+    if (!status)
+        status = haul_group_describe(group, &after);
+    if (!status && haul_group_rank(group) == 0)
+        e->sent = after.sent_bytes - before.sent_bytes;
+    return status;
+}
+
+static void test_parallel_stages__no_rank_runs_far_ahead(void **state)
+{
+    (void)state;
+    evaluation e = {.most = 0};
+    now = &e;
+    check(haul_group_run("local:cpu,cpu", evaluate_often, &e));
+    assert_in_range(e.most, 0, 1);
+    const int64_t activation = (int64_t)WIDE * WIDE * (int64_t)sizeof(float);
+    assert_in_range(e.sent, CALLS * activation, CALLS * (activation + 2048));
+}
+
+/* ---- damaged messages ---- */
+
+typedef struct damaged {
+    int64_t at, value; /* one of its numbers */
+    size_t  bytes;     /* of a head */
+} damaged;
+
+/* Numbers of a head: step, piece, status, dtype, ndim, dims, axes, repeats. */
+static haul_status receive_damaged(haul_group *group, void *context)
+{
+    const damaged         *d = context;
+    const haul__group_call call = {.name = "haul_parallel_call", .what = "the head of an activation"};
+    int64_t                head[128] = {[3] = HAUL_F32, [4] = 2, [5] = 4, [6] = 4};
+    const int              axes = 5 + HAUL_MAX_DIMS, repeats = axes + HAUL_MAX_DIMS;
+    head[axes + 1] = 1;
+    head[repeats] = head[repeats + 1] = 1;
+    head[d->at] = d->value;
+    if (haul_group_rank(group) == 0)
+        return haul__group_send(group, &call, head, (int64_t)d->bytes, 1);
+    const haul__passage from = {.group = group, .peer = 0, .step = 0};
+    return haul_tensor_check(haul__passage_receive(&from, haul_cpu()));
+}
+
+static void test_parallel_stages__damaged_heads_are_refused(void **state)
+{
+    (void)state;
+    const size_t  bytes = (5 + 3 * HAUL_MAX_DIMS + 2) * sizeof(int64_t) + 400;
+    const int     axes = 5 + HAUL_MAX_DIMS;
+    const damaged list[] = {{3, 99, bytes},
+                            {3, -1, bytes},
+                            {3, 0, bytes},
+                            {4, -1, bytes},
+                            {4, 100, bytes},
+                            {5, -4, bytes},
+                            {5, INT64_MAX, bytes},
+                            {axes, -1, bytes},
+                            {axes, 2, bytes},
+                            {axes + 1, 1 << 20, bytes},
+                            {axes + HAUL_MAX_DIMS, 0, bytes}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        damaged d = list[i];
+        assert_int_not_equal(haul_group_run("local:cpu,cpu", receive_damaged, &d), HAUL_OK);
+        if (strstr(haul_error_message(), "expects"))
+            fail_msg("%zu: %s", i, haul_error_message());
     }
 }
 
@@ -372,8 +618,15 @@ int main(void)
         T(stages_train_as_one_rank),
         T(cuts_are_chosen),
         T(activations_keep_the_order_of_their_axes),
+        T(random_numbers_go_on_in_the_next_stage),
+        T(gradients_use_buffers_that_no_piece_changes),
+        T(gradients_keep_their_strides),
+        T(a_stage_may_get_no_gradient),
         T(simulated_devices_train_as_one),
         T(a_rank_that_fails_in_a_step_ends_the_others),
+        T(a_rank_that_fails_beside_the_passes_ends_the_others),
+        T(no_rank_runs_far_ahead),
+        T(damaged_heads_are_refused),
         T(what_cannot_be_cut_is_refused),
         T(mistakes_are_named),
     };
