@@ -172,7 +172,8 @@ static const option train_rows[] = {
      .argument = "N",
      .help = "Divide the network into N stages, one on each of N ranks, which compute the pieces of a mini-batch one "
              "behind the other; 0: each rank has the whole network. Results are bit-identical to those of 0. A run may "
-             "go on with another number, and with one process",
+             "go on with another number, and with one process. --memory-limit is then not compared with the memory "
+             "of the whole network, and --estimate shows that",
      .initial = "0",
      .low = 0,
      .high = MOST_STAGES,

@@ -74,9 +74,10 @@ static int choose_batch(trainer *t)
 
 /* ---- what the training takes ---- */
 
+/* What a stage takes is not known before it trains. */
 bool trainer_is_within_limit(const trainer *t)
 {
-    return !t->expected.limit || t->expected.peak <= t->expected.limit;
+    return t->options->stages || !t->expected.limit || t->expected.peak <= t->expected.limit;
 }
 
 /* With --spill on, where it needs more than the limit. */

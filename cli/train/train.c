@@ -172,6 +172,14 @@ typedef struct given_places {
     bool device, place, plan;
 } given_places;
 
+/* Where the run's stages begin does not suit another number of them. */
+static void take_cuts(train_options *o, bool given, const cJSON *stored)
+{
+    const cJSON *stages = cJSON_GetObjectItemCaseSensitive(stored, "stages");
+    if (!given && whole_number(cJSON_GetNumberValue(stages)) != o->stages)
+        o->cuts = NULL;
+}
+
 /* These options replace the run's plan, which is in the run's folder. */
 static void take_places(trainer *t, const given_places *given)
 {
@@ -190,6 +198,7 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
     train_options     *o = t->options;
     const given_places given = {option_given(values, "device"), option_given(values, "place"),
                                 option_given(values, "plan")};
+    const bool         given_cuts = option_given(values, "cuts");
     run_state          state = run_look(&t->run);
     if (state == RUN_NONE || (!o->estimate && !t->ranks.silent && !run_lock(&t->run)))
         return EXIT_FAILED;
@@ -197,6 +206,7 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
     if (state == RUN_NONE || !take_stored(values, t, state, stored))
         return EXIT_FAILED;
     take_places(t, &given);
+    take_cuts(o, given_cuts, *stored);
     if (state == RUN_SAVED)
         return find_rest(t, *stored);
     o->resume = false;

@@ -585,6 +585,11 @@ haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status)
     return parallel->pipe ? end_stage(parallel, status) : end_piece(parallel, status);
 }
 
+void haul__parallel_fail(haul_parallel *parallel, const char *operation)
+{
+    pass_error(parallel, operation);
+}
+
 const char *haul__parallel_unfollowed(const haul_parallel *parallel)
 {
     if (parallel->pipe)

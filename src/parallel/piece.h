@@ -15,6 +15,9 @@ haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *s
  * not HAUL_OK, the step is given up on all ranks. Returns it, or what fails here. */
 haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status);
 
+/* The training ends on this rank: ranks that wait for it get the recorded error. */
+void haul__parallel_fail(haul_parallel *parallel, const char *operation);
+
 /* Why pieces should run as they are: with several buckets, one is copied instead of being a gradient's memory, and
  * would not travel before the end of the pass. NULL: they should be followed. */
 const char *haul__parallel_unfollowed(const haul_parallel *parallel);

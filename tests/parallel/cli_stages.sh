@@ -26,6 +26,8 @@ check "each rank has a part of the state" test $(($(value two/log.jsonl done sta
 run 0 train "${task[@]}" --epochs 1 --group local:cpu,cpu --stages 2 --run moved
 run 0 train --run moved --resume --epochs 2 --group local:cpu,cpu,cpu --stages 3 --cuts conv2,fc1
 same one moved
+run 0 train --run moved --resume --epochs 3 --group local:cpu,cpu --stages 2
+check "cuts are for a number of stages" test "$(value moved/log.jsonl done ranks)" = 2
 [ -z "${HAUL_SANITIZE:-}" ] || finish # the rest takes a sanitizer long
 run 0 train "${task[@]}" --epochs 1 --group local:cpu,cpu --stages 2 --run alone
 run 0 train --run alone --resume --epochs 2 --device cpu
@@ -47,6 +49,10 @@ check "the best weights" cmp best/best.safetensors best-2/best.safetensors
 check "their loss" test "$(value best/log.jsonl done test_loss)" = "$(value best-2/log.jsonl done test_loss)"
 run 0 train "${best[@]}" --group local:cpu,cpu --stages 2 --json
 check "the same from memory" grep -qF "\"test_loss\":$(value best/log.jsonl done test_loss)," out
+
+# An estimate is of the whole network and needs no ranks. It says nothing of what a rank may take.
+run 0 train "${norms[@]}" --estimate --stages 4 --memory-limit 1M
+run 0 train "${norms[@]}" --estimate --stages 2 --cuts layer3 --recompute off --json
 
 # Errors
 few=(--data blobs:100 --epochs 1 --batch 8)

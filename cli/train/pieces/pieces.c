@@ -65,10 +65,11 @@ haul_status pieces_begin(trainer *t)
         return HAUL_OK;
     if (stages_choose(t))
         return haul_error_status();
+    const int stages = t->options->estimate ? 0 : (int)t->options->stages; /* an estimate is of the whole network */
     t->parallel =
         haul_parallel_new(t->net, .group = t->ranks.group ? t->ranks.group : haul_group_get("none"),
                           .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed, .scaler = t->scaler,
-                          .shard = (int)t->options->shard, .stages = (int)t->options->stages, .cuts = t->cuts);
+                          .shard = (int)t->options->shard, .stages = stages, .cuts = t->cuts);
     return t->parallel ? HAUL_OK : haul_error_status();
 }
 

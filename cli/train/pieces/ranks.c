@@ -15,6 +15,7 @@
 #include "group/thread.h"
 #include "memory/spill/elsewhere.h"
 #include "parallel/flat.h"
+#include "parallel/piece.h"
 
 #define NAME "haul train"
 
@@ -375,5 +376,8 @@ void ranks_close(trainer *t, int code)
     if (!haul_error_status())
         haul_error_set(HAUL_STATE, NAME, NULL, "rank %d has ended with an error, which it has printed",
                        haul_group_rank(t->ranks.group));
-    haul__group_pass_error(t->ranks.group, NAME);
+    if (t->trains && t->parallel)
+        haul__parallel_fail(t->parallel, NAME);
+    else
+        haul__group_pass_error(t->ranks.group, NAME);
 }

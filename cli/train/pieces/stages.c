@@ -15,7 +15,7 @@ bool stages_suit(const train_options *o)
         bool        given;
         const char *name;
     } others[] = {{o->shard > 0, "--shard"},
-                  {o->recompute != NULL, "--recompute"},
+                  {train_options_recompute(o), "--recompute auto"},
                   {o->spill, "--spill"},
                   {o->place != NULL, "--place"},
                   {!strcmp(o->offload, "optimizer"), "--offload optimizer"}};
@@ -35,7 +35,9 @@ bool stages_suit_ranks(train_options *o, int ranks, bool silent)
 {
     if (o->stages == 1 || (ranks == 1 && o->resume))
         o->stages = 0;
-    if (!o->stages || o->stages == ranks)
+    if (o->estimate && o->stages && !o->pieces)
+        o->pieces = 8;
+    if (!o->stages || o->stages == ranks || o->estimate)
         return true;
     if (!silent)
         complain("--stages %" PRId64 " needs %" PRId64
@@ -75,8 +77,8 @@ haul_status stages_choose(trainer *t)
 {
     const train_options *o = t->options;
     haul__cut            cut;
-    t->cuts = o->stages ? o->cuts : NULL;
-    if (!o->stages || o->cuts || !t->expected.layers.count)
+    t->cuts = o->stages && !o->estimate ? o->cuts : NULL;
+    if (!o->stages || o->estimate || o->cuts || !t->expected.layers.count)
         return HAUL_OK;
     haul_status status = haul__cut_make(&cut, t->net, (int)o->stages, NULL, "haul train");
     if (status)
