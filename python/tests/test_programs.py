@@ -5,6 +5,7 @@ import functools
 import gc
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -545,6 +546,25 @@ class Files(unittest.TestCase):
                     read()
 
 
+STAGES = """
+import haul
+from haul import nn, optim
+haul.manual_seed(1)
+net = nn.sequential(nn.linear(3, 16), nn.dropout(0.5), nn.linear(16, 16), nn.dropout(0.5), nn.linear(16, 1))
+x, optimizer = haul.randn(8, 3), optim.adamw(net, 0.1)
+group = haul.group_get("auto")
+parallel = haul.parallel(net, pieces=2, stages=group.size(), cuts="2" if group.size() == 2 else None)
+for step in range(2):
+    for k in range(2):
+        with parallel.piece(step):
+            y = parallel.call(x[4 * k:4 * k + 4])
+            parallel.backward(y if y is None else (y * y).sum(), 4)
+    parallel.step(optimizer)
+y = parallel.call(x)
+print(group.rank(), group.size(), y if y is None else y.shape, parallel.loss().item(), flush=True)
+"""
+
+
 class Parallel(unittest.TestCase):
     def test_group(self):
         group = haul.group_get("none")
@@ -576,6 +596,21 @@ class Parallel(unittest.TestCase):
             self.assertLess((a - b).abs().max().item(), 1e-6)
         with self.assertRaises(ValueError):
             haul.parallel(nets[1], pieces=3)
+        self.assertEqual(parallel.call(x).shape, (8, 1))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "needs mpirun")
+    def test_stages(self):
+        """The first of two stages has no result, and the loss is that of one process."""
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p or os.curdir for p in sys.path),
+                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
+        one = subprocess.run([sys.executable, "-c", STAGES], env=environment, capture_output=True, text=True)
+        self.assertEqual(one.returncode, 0, one.stderr)
+        two = subprocess.run(["mpirun", "-n", "2", sys.executable, "-c", STAGES], env=environment, capture_output=True,
+                             text=True)
+        self.assertEqual(two.returncode, 0, two.stderr)
+        loss = one.stdout.split()[-1]
+        self.assertEqual(sorted(two.stdout.split("\n")), ["", f"0 2 None {loss}", f"1 2 (8, 1) {loss}"])
 
 
 if __name__ == "__main__":
