@@ -603,7 +603,8 @@ class Parallel(unittest.TestCase):
         """The first of two stages has no result, and the loss is that of one process."""
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p or os.curdir for p in sys.path),
                            OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
+                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                           OMPI_MCA_btl="self,vader", OMPI_MCA_plm="isolated", UCX_TLS="self,sm,tcp")
         one = subprocess.run([sys.executable, "-c", STAGES], env=environment, capture_output=True, text=True)
         self.assertEqual(one.returncode, 0, one.stderr)
         two = subprocess.run(["mpirun", "-n", "2", sys.executable, "-c", STAGES], env=environment, capture_output=True,
