@@ -167,10 +167,9 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
 HAUL_API haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer);
 
 /* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint; with .shard = 3 or .stages all
- * parameters, too.
- * All ranks call it. The other ranks' parts stay as they are; what rank 0 gets is in host memory, until the next step
- * frees it. The checkpoint is one file that any number of ranks continues from, with and without shards: all of them
- * load it. Without .shard and .stages it does nothing.
+ * parameters, too. All ranks call it. The other ranks' parts stay as they are; what rank 0 gets is in host memory,
+ * until the next step frees it. The checkpoint is one file that any number of ranks continues from, with and without
+ * shards: all of them load it. Without .shard and .stages it does nothing.
  *
  * optimizer: NULL: the parameters alone */
 HAUL_API haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer);

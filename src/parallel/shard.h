@@ -32,8 +32,8 @@ haul_status haul__shards_begin(const haul__shards *s);
 /* The gradients of a step are ready, or not any more. */
 void haul__shards_ready(const haul__shards *s, bool ready);
 
-/* A step of the optimizer: each rank updates its own parameters, and gets the others. scaler: NULL, there is none. If it
- * fails on this rank, the others may wait for it: pass the error to them. */
+/* A step of the optimizer: each rank updates its own parameters, and gets the others. scaler: NULL, there is none. If
+ * it fails on this rank, the others may wait for it: pass the error to them. */
 haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_grad_scaler *scaler);
 
 /* Rank 0 gets all parameters and, with an optimizer, the state of all. */

@@ -7,8 +7,8 @@
 /* False after a complaint, if another option does not go with --stages. */
 bool stages_suit(const train_options *o);
 
-/* With one rank there are no stages; --estimate needs no ranks. False if there is another number of ranks than stages, after a complaint unless
- * `silent`. */
+/* With one rank there are no stages; --estimate needs no ranks. False if there is another number of ranks than stages,
+ * after a complaint unless `silent`. */
 bool stages_suit_ranks(train_options *o, int ranks, bool silent);
 
 /* Chooses where stages begin, by the arithmetic of the layers, unless --cuts says so. t->cuts is NULL without stages,
