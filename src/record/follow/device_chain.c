@@ -163,7 +163,7 @@ haul_status haul__device_chain_launch(const haul__device_chain *chain, const hau
 {
     const haul__chain_kernel *call = &group->call;
     haul__region              buffers[HAUL__CHAIN_BUFFERS];
-    HAUL__ASSERT(group->kernel && 0 < call->write_count && call->write_count <= call->buffer_count);
+    HAUL__ASSERT(group->kernel && 0 < call->buffer_count && call->write_count <= call->buffer_count);
     for (int i = 0; i < call->buffer_count; i++)
         buffers[i] = (haul__region){call->buffers[i]->storage, 0};
     const haul__command command = {.kind = HAUL__COMMAND_LAUNCH,
