@@ -112,7 +112,7 @@ static void test_speeds__measured_and_learnt_ones_are_kept(void **state)
         haul__fail(HAUL_STATE, "before", NULL, "an error that stays");
         assert_true(haul__speeds_of(device).assumed);
         assert_null(haul__speeds_load(device));
-        learn(device, "haul_exp", 1000); /* they are kept, though there is no measurement */
+        learn(device, "haul_exp", 1000); /* kept, although the device was not measured */
         learn(device, "haul_add", 3000);
         assert_null(haul__speeds_load(device));
         *m = *haul__speeds_of(device).machine;

@@ -27,8 +27,8 @@ static void add_text(char *out, const char *text)
     strcat(out, text);
 }
 
-/* Writes a value in one way: numbers, 'texts', None, ?, tuples ( ), lists [ ], dictionaries { }, <global>, calls with !
- * and storages with @. */
+/* Writes a value in one way: numbers, 'texts', None, tuples ( ), lists [ ], dictionaries { }, <global>, calls with !,
+ * storages with @, and all others as a question mark. */
 static void write_value(const haul__pickle *p, uint32_t index, char *out)
 {
     static const char         begins[] = {[HAUL__PICKLE_TUPLE] = '(',

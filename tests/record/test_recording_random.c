@@ -1,6 +1,6 @@
 /* Random steps of random calls, between which anything may change: a recorded training keeps the bits of one that runs
- * as it is. HAUL_RECORDING_STEPS: how many steps are made on each device. HAUL_RECORDING_SEED: another number, other
- * trainings.
+ * as it is. HAUL_RECORDING_STEPS: how many steps are made on each device. HAUL_RECORDING_SEED: the seed of the
+ * draws.
  *
  * ctest: cuda; labels=slow; cuda-labels=slow,once */
 #include <haul/haul.h>
