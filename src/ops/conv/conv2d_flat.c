@@ -13,6 +13,7 @@
 #include "kernels/constants.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/conv/flat_planes.h"
 #include "ops/matmul/gemm.h"
 
 // clang-format off
@@ -234,77 +235,25 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
 
 /* Elements of workspace worth having at once, on processors as many as a near cache holds; elements of the planes of a
  * channel that are a piece, which has a weight gradient of its own, before these are added in order: a multiple of all
- * numbers of LANES; the most elements of all these gradients; multiplications that make a work item's share worthwhile;
- * the most launches for one pass over a chunk. */
+ * numbers of LANES; the most elements of all these gradients; multiplications that make a work item's share worthwhile.
+ */
 #define WORKSPACE    ((int64_t)1 << 26)
 #define NEAR         ((int64_t)1 << 18)
 #define PIECE        4096
 #define PIECE_STEP   16
 #define PARTIAL_SUMS ((int64_t)1 << 21)
 #define GRAIN        65536
-#define MOST_PHASES  16
 
 static int64_t at_least_one(int64_t v)
 {
     return v > 1 ? v : 1;
 }
 
-/* ---- planes ---- */
-
-/* How elements of images get into a workspace, as conv2d_pad_params says, and `slack` zeros behind them. */
-typedef struct planes {
-    int64_t channels, h, w, rows, columns, phases[2], mul[2], div[2], shift[2], slack;
-} planes;
-
-static int64_t image_elements(const planes *p)
-{
-    return p->channels * p->phases[0] * p->phases[1] * p->rows * p->columns;
-}
-
-/* How many zeros behind `length` of `positions` elements can be those before the next ones. */
-static int64_t shared(int64_t positions, int64_t before, int64_t length)
-{
-    int64_t behind = positions - before - length;
-    return before < 0 || behind < 0 ? 0 : before < behind ? before : behind;
-}
-
-/* Lets zeros behind rows and planes of one phase be those before the next ones. At least `rows` rows of `columns` are
- * left: a tile stores a result where there is a position. */
-static void share_zeros(planes *p, int64_t rows, int64_t columns)
-{
-    if (p->phases[0] * p->phases[1] * p->mul[0] * p->mul[1] != 1)
-        return;
-    int64_t down = smaller(shared(p->rows, p->shift[0], (p->h - 1) * p->div[0] + 1), p->rows - rows);
-    int64_t across = smaller(shared(p->columns, p->shift[1], (p->w - 1) * p->div[1] + 1), p->columns - columns);
-    p->rows -= down;
-    p->columns -= across;
-    p->slack += down * p->columns + across;
-}
-
-/* x's planes for outputs of c->out_h x c->out_w. */
-static planes planes_of_x(const haul__conv2d *c, int64_t slack)
-{
-    planes p = {
-        .channels = c->c_in,
-        .h = c->h,
-        .w = c->w,
-        .rows = c->out_h + (c->kh - 1) * c->dilation[0] / c->stride[0],
-        .columns = c->out_w + (c->kw - 1) * c->dilation[1] / c->stride[1],
-        .phases = {c->stride[0], c->stride[1]},
-        .mul = {c->stride[0], c->stride[1]},
-        .div = {1, 1},
-        .shift = {c->padding[0], c->padding[1]},
-        .slack = slack,
-    };
-    share_zeros(&p, c->out_h, c->out_w);
-    return p;
-}
-
 /* Allocates the planes of `images`, each phase with `gap` zeros behind it. */
-static haul_tensor *room_for(const haul__convolution *v, const planes *p, int64_t images, int64_t gap)
+static haul_tensor *room_for(const haul__convolution *v, const haul__flat_planes *p, int64_t images, int64_t gap)
 {
     haul_shape shape =
-        HAUL_SHAPE(images * image_elements(p) + p->channels * p->phases[0] * p->phases[1] * gap + p->slack);
+        HAUL_SHAPE(images * haul__flat_elements(p) + p->channels * p->phases[0] * p->phases[1] * gap + p->slack);
     return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
 }
 
@@ -320,8 +269,8 @@ static void join_rows(conv2d_pad_params *p, const haul_device *device)
 }
 
 /* Copies images of `t` from `first` on into `room`. */
-static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, haul_tensor *room, int64_t first,
-                       int64_t images, int64_t gap)
+static haul_status pad(const haul__convolution *v, haul_tensor *t, const haul__flat_planes *to, haul_tensor *room,
+                       int64_t first, int64_t images, int64_t gap)
 {
     conv2d_pad_params p = {
         .images = images,
@@ -400,16 +349,10 @@ static haul_status take_weight(const haul__convolution *v, taps *t)
     return haul__status_of(t->weight);
 }
 
-/* Taps of one axis, from one after another back to the first if `step` is negative, and the results that they make. */
-typedef struct axis {
-    int64_t first, count, step; /* taps */
-    int64_t start, length;      /* the first position in the planes; results */
-} axis;
-
 /* Completes the params, which have sizes, steps and strides of the result. */
-static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const taps *t, const axis *down,
-                             const axis *across, const planes *from, haul_tensor *padded, haul_tensor *out,
-                             int64_t first, int64_t images)
+static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const taps *t,
+                             const haul__flat_axis *down, const haul__flat_axis *across, const haul__flat_planes *from,
+                             haul_tensor *padded, haul_tensor *out, int64_t first, int64_t images)
 {
     haul_tensor *in[] = {padded, t->weight, v->bias ? v->bias : t->weight};
     p->groups = v->settings.groups;
@@ -441,20 +384,20 @@ static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, 
                                HAUL__PARAMS(*p), .grain = at_least_one(GRAIN / (TILE_ROWS * 4) / work));
 }
 
-static haul_status forward_chunk(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
-                                 int64_t first, int64_t images)
+static haul_status forward_chunk(const haul__convolution *v, const haul__flat_planes *from, const taps *t,
+                                 haul_tensor *room, int64_t first, int64_t images)
 {
-    const haul__conv2d *c = &v->settings;
-    const axis          down = {.count = c->kh, .step = 1, .length = c->out_h};
-    const axis          across = {.count = c->kw, .step = 1, .length = c->out_w};
-    conv2d_tile_params  p = {
-         .m = c->c_out / c->groups,
-         .channels = c->c_in / c->groups,
-         .step_h = c->dilation[0],
-         .step_w = c->dilation[1],
-         .y_plane = c->out_h * c->out_w,
-         .y_row = c->out_w,
-         .y_column = 1,
+    const haul__conv2d   *c = &v->settings;
+    const haul__flat_axis down = {.count = c->kh, .step = 1, .length = c->out_h};
+    const haul__flat_axis across = {.count = c->kw, .step = 1, .length = c->out_w};
+    conv2d_tile_params    p = {
+           .m = c->c_out / c->groups,
+           .channels = c->c_in / c->groups,
+           .step_h = c->dilation[0],
+           .step_w = c->dilation[1],
+           .y_plane = c->out_h * c->out_w,
+           .y_row = c->out_w,
+           .y_column = 1,
     };
     if (pad(v, v->x, from, room, first, images, 0))
         return haul_error_status();
@@ -463,71 +406,11 @@ static haul_status forward_chunk(const haul__convolution *v, const planes *from,
 
 /* ---- the gradient of x ---- */
 
-/* dx is the convolution of dy with the flipped weight. With a stride, every stride-th row of dx meets every stride-th
- * row of taps: each phase of dx is a convolution by itself. With many phases or dilation, dy's elements are a stride
- * apart instead, with zeros between them. */
-static bool has_phases(const haul__conv2d *c)
-{
-    return c->dilation[0] == 1 && c->dilation[1] == 1 && c->stride[0] * c->stride[1] <= MOST_PHASES;
-}
-
-/* A phase of an axis. Position i of it meets tap `first` and those before it, in elements of dy from
- * i - `*before` on. */
-static axis phase_of(int64_t phase, int64_t stride, int64_t padding, int64_t kernel, int64_t length, int64_t *before)
-{
-    int64_t least = (phase + padding) % stride;
-    int64_t count = least < kernel ? haul__ceil_div(kernel - least, stride) : 0;
-    *before = count - 1 - (phase + padding - least) / stride;
-    return (axis){.first = least + (count - 1) * stride,
-                  .count = count,
-                  .step = -stride,
-                  .length = phase < length ? haul__ceil_div(length - phase, stride) : 0};
-}
-
-/* How many positions all phases of an axis need, and how many of them are before dy's first element. */
-static int64_t positions_of(int64_t stride, int64_t padding, int64_t kernel, int64_t length, int64_t *before)
-{
-    int64_t positions = 1, mine;
-    *before = INT64_MIN;
-    for (int64_t i = 0; i < stride; i++)
-        if (phase_of(i, stride, padding, kernel, length, &mine).count && *before < mine)
-            *before = mine;
-    if (*before == INT64_MIN)
-        *before = 0;
-    for (int64_t i = 0; i < stride; i++) {
-        axis    a = phase_of(i, stride, padding, kernel, length, &mine);
-        int64_t end = a.count ? *before - mine + a.length + a.count - 1 : a.length;
-        if (positions < end)
-            positions = end;
-    }
-    return positions;
-}
-
-static planes planes_of_dy(const haul__conv2d *c, int64_t slack)
-{
-    planes p = {.channels = c->c_out, .h = c->out_h, .w = c->out_w, .phases = {1, 1}, .mul = {1, 1}, .slack = slack};
-    if (has_phases(c)) {
-        p.div[0] = p.div[1] = 1;
-        p.rows = positions_of(c->stride[0], c->padding[0], c->kh, c->h, &p.shift[0]);
-        p.columns = positions_of(c->stride[1], c->padding[1], c->kw, c->w, &p.shift[1]);
-    } else {
-        const int64_t reach[] = {(c->kh - 1) * c->dilation[0], (c->kw - 1) * c->dilation[1]};
-        p.rows = c->h + reach[0];
-        p.columns = c->w + reach[1];
-        for (int i = 0; i < 2; i++) {
-            p.div[i] = c->stride[i];
-            p.shift[i] = reach[i] - c->padding[i];
-        }
-    }
-    share_zeros(&p, 0, 0); /* with more padding than the taps reach, dy begins before its plane, which shares nothing */
-    return p;
-}
-
-static haul_status data_chunk(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
-                              int64_t first, int64_t images)
+static haul_status data_chunk(const haul__convolution *v, const haul__flat_planes *from, const taps *t,
+                              haul_tensor *room, int64_t first, int64_t images)
 {
     const haul__conv2d *c = &v->settings;
-    const bool          phases = has_phases(c);
+    const bool          phases = haul__flat_has_phases(c);
     conv2d_tile_params  p = {
          .m = c->c_in / c->groups,
          .channels = c->c_out / c->groups,
@@ -538,8 +421,8 @@ static haul_status data_chunk(const haul__convolution *v, const planes *from, co
     if (pad(v, v->y, from, room, first, images, 0))
         return haul_error_status();
     if (!phases) {
-        const axis down = {.first = c->kh - 1, .count = c->kh, .step = -1, .length = c->h};
-        const axis across = {.first = c->kw - 1, .count = c->kw, .step = -1, .length = c->w};
+        const haul__flat_axis down = {.first = c->kh - 1, .count = c->kh, .step = -1, .length = c->h};
+        const haul__flat_axis across = {.first = c->kw - 1, .count = c->kw, .step = -1, .length = c->w};
         p.y_row = c->w;
         p.y_column = 1;
         return run_tiles(v, &p, t, &down, &across, from, room, v->x, first, images);
@@ -547,15 +430,15 @@ static haul_status data_chunk(const haul__convolution *v, const planes *from, co
     haul_status status = HAUL_OK;
     for (int64_t i = 0; i < c->stride[0] * c->stride[1] && !status; i++) {
         int64_t            above, before, y = i / c->stride[1], x = i % c->stride[1];
-        axis               down = phase_of(y, c->stride[0], c->padding[0], c->kh, c->h, &above);
-        axis               across = phase_of(x, c->stride[1], c->padding[1], c->kw, c->w, &before);
+        haul__flat_axis    down = haul__flat_phase(c, 0, y, &above);
+        haul__flat_axis    across = haul__flat_phase(c, 1, x, &before);
         conv2d_tile_params of = p;
         if (!down.length || !across.length)
             continue;
         down.start = down.count ? from->shift[0] - above : 0;
         across.start = across.count ? from->shift[1] - before : 0;
         if (!down.count || !across.count)
-            down = (axis){.length = down.length}, across = (axis){.length = across.length};
+            down = (haul__flat_axis){.length = down.length}, across = (haul__flat_axis){.length = across.length};
         of.y_offset = y * c->w + x;
         of.y_row = c->stride[0] * c->w;
         of.y_column = c->stride[1];
@@ -564,8 +447,8 @@ static haul_status data_chunk(const haul__convolution *v, const planes *from, co
     return status;
 }
 
-typedef haul_status chunk_fn(const haul__convolution *v, const planes *from, const taps *t, haul_tensor *room,
-                             int64_t first, int64_t images);
+typedef haul_status chunk_fn(const haul__convolution *v, const haul__flat_planes *from, const taps *t,
+                             haul_tensor *room, int64_t first, int64_t images);
 
 static int64_t workspace(const haul_device *device)
 {
@@ -574,11 +457,12 @@ static int64_t workspace(const haul_device *device)
 
 /* Images pass through one workspace in chunks whose size only depends on the shape. Tiles read the few values of weight
  * and bias in the dtype of the sums, like the planes. */
-static haul_status run_chunks(const haul__convolution *v, const planes *from, chunk_fn *fn)
+static haul_status run_chunks(const haul__convolution *v, const haul__flat_planes *from, chunk_fn *fn)
 {
     haul__convolution wide = *v;
     taps              t;
-    int64_t n = v->settings.n, most = at_least_one(workspace(v->call->device) / at_least_one(image_elements(from)));
+    int64_t           n = v->settings.n,
+            most = at_least_one(workspace(v->call->device) / at_least_one(haul__flat_elements(from)));
     if (take_weight(v, &t))
         return haul_error_status();
     wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, haul__sum_dtype(v->settings.dtype)) : NULL;
@@ -593,13 +477,13 @@ static haul_status run_chunks(const haul__convolution *v, const planes *from, ch
 
 haul_status haul__conv2d_flat_forward(const haul__convolution *v)
 {
-    planes from = planes_of_x(&v->settings, tile_width(v));
+    haul__flat_planes from = haul__flat_planes_of_x(&v->settings, tile_width(v));
     return run_chunks(v, &from, forward_chunk);
 }
 
 haul_status haul__conv2d_flat_data(const haul__convolution *v)
 {
-    planes from = planes_of_dy(&v->settings, tile_width(v));
+    haul__flat_planes from = haul__flat_planes_of_dy(&v->settings, tile_width(v));
     return run_chunks(v, &from, data_chunk);
 }
 
@@ -615,24 +499,24 @@ static int64_t piece_of(int64_t span, int64_t count)
 /* The partial sums of all pieces, [pieces, c_out, c_in / groups, kh, kw]. */
 static haul_tensor *weight_pieces(const haul__convolution *v)
 {
-    const haul__conv2d *c = &v->settings;
-    int64_t             lanes = haul__kernel_lanes(v->call->device, c->dtype), channels = c->c_in / c->groups;
-    int64_t             m = c->c_out / c->groups;
-    const planes        from = planes_of_x(c, lanes);
-    const planes        dy = {.channels = c->c_out,
-                              .h = c->out_h,
-                              .w = c->out_w,
-                              .rows = from.rows,
-                              .columns = from.columns,
-                              .phases = {1, 1},
-                              .mul = {1, 1},
-                              .div = {1, 1}};
-    int64_t             plane = c->n * from.rows * from.columns, gap = (lanes - plane % lanes) % lanes;
-    int64_t             span = ((c->n - 1) * from.rows + c->out_h - 1) * from.columns + c->out_w;
-    int64_t             piece = piece_of(span, at_least_one(c->c_out * channels * c->kh * c->kw));
-    haul_shape          shape = HAUL_SHAPE(haul__ceil_div(span, piece), c->c_out, channels, c->kh, c->kw);
-    haul_tensor        *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
-    haul_tensor        *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
+    const haul__conv2d     *c = &v->settings;
+    int64_t                 lanes = haul__kernel_lanes(v->call->device, c->dtype), channels = c->c_in / c->groups;
+    int64_t                 m = c->c_out / c->groups;
+    const haul__flat_planes from = haul__flat_planes_of_x(c, lanes);
+    const haul__flat_planes dy = {.channels = c->c_out,
+                                  .h = c->out_h,
+                                  .w = c->out_w,
+                                  .rows = from.rows,
+                                  .columns = from.columns,
+                                  .phases = {1, 1},
+                                  .mul = {1, 1},
+                                  .div = {1, 1}};
+    int64_t                 plane = c->n * from.rows * from.columns, gap = (lanes - plane % lanes) % lanes;
+    int64_t                 span = ((c->n - 1) * from.rows + c->out_h - 1) * from.columns + c->out_w;
+    int64_t                 piece = piece_of(span, at_least_one(c->c_out * channels * c->kh * c->kw));
+    haul_shape              shape = HAUL_SHAPE(haul__ceil_div(span, piece), c->c_out, channels, c->kh, c->kw);
+    haul_tensor            *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
+    haul_tensor            *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
     if (!padded || !spread || !sums || pad(v, v->x, &from, padded, 0, c->n, 0) ||
         pad(v, v->y, &dy, spread, 0, c->n, gap))
         return NULL;
