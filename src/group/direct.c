@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "group/work.h"
 
@@ -34,6 +35,7 @@ bool haul__direct_suits(const haul_group *group, const haul__direct_card *cards,
 {
     const haul_group_member *members = group->members;
     char                     one[128], other[128];
+    HAUL__ASSERT(group->size > 0 && size > 0);
     for (int r = 0; r < group->size; r++) {
         haul__group_describe_rank(group, r, one, sizeof one);
         if (!cards[r].usable) {
@@ -72,6 +74,7 @@ static haul_status agree(haul_group *g, const haul__group_call *call, haul_statu
     char         one[128];
     if (!all)
         return pass(g, haul__fail_memory(operation, size * sizeof *all));
+    HAUL__ASSERT(g->rank >= 0 && g->rank < g->size);
     all[g->rank].status = status;
     if (status)
         haul__snprintf(all[g->rank].text, sizeof all->text, "%s", haul_error_message());
@@ -98,6 +101,7 @@ static haul_status connect_all(haul_group *g, haul__direct *d)
         status = haul__work_wait(haul__group_broadcast_begin(g, &call, id, (int64_t)sizeof id, 0));
     if (status)
         return status;
+    HAUL__ASSERT(!d->connection);
     status = d->library->connect(d->device, id, g->rank, g->size, &d->connection);
     return agree(g, &call, status);
 }
@@ -125,6 +129,7 @@ haul_status haul__direct_open(haul_group *group)
             d.library->disconnect(d.device, d.connection);
         return haul_error_status();
     }
+    HAUL__ASSERT(d.connection && !group->direct.connection);
     describe_library(group, &d);
     group->direct = d;
     return HAUL_OK;

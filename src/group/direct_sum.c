@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/shape.h"
 #include "group/work.h"
@@ -70,6 +71,7 @@ static haul_status submit(haul__work *w, const haul__region *buffers, int writes
                                           .buffer_count = count,
                                           .messages = w->direct.messages,
                                           .count = w->direct.count};
+    HAUL__ASSERT(writes <= count && d->connection);
     return w->direct.count ? haul__ranks_exchange(&exchange) : HAUL_OK;
 }
 
@@ -87,6 +89,7 @@ static haul_status send_nodes(haul__work *w)
             add_message(w, r, false, node_segment(w, node + i), bytes_of(w, w->group->rank));
         node += nodes;
     }
+    HAUL__ASSERT(node == w->sum.all && w->sum.own <= HAUL__TREE_NODES);
     for (int i = 0; i < w->sum.own; i++)
         buffers[1 + i] = region_of(w, i);
     return submit(w, buffers, 1, 1 + w->sum.own);
@@ -103,6 +106,7 @@ static haul_status gather_segments(haul__work *w)
         add_message(w, r, true, own_segment(w, 0, w->group->rank), bytes_of(w, w->group->rank));
         add_message(w, r, false, own_segment(w, 0, r), bytes_of(w, r));
     }
+    HAUL__ASSERT(w->direct.count <= 2 * (w->group->size - 1));
     return submit(w, &sum, 1, 1);
 }
 
@@ -114,6 +118,7 @@ static haul_status launch_add(const haul__work *w, haul__region a, haul__region 
     const haul__region buffers[3] = {{a.storage, 0}, {a.storage, 0}, {b.storage, 0}};
     const I64 at[3] = {(I64)(a.offset / w->sum.size), (I64)(a.offset / w->sum.size), (I64)(b.offset / w->sum.size)};
     pointwise_params p;
+    HAUL__ASSERT(count > 0 && a.offset % w->sum.size == 0 && b.offset % w->sum.size == 0);
     memset(&p, 0, sizeof p);
     p.items = p.count = p.dims[0] = count;
     p.ndim = p.pack = 1;
@@ -149,6 +154,7 @@ static haul_status add_segment(haul__work *w)
     const size_t       bytes = bytes_of(w, w->group->rank);
     if (!bytes)
         return HAUL_OK;
+    HAUL__ASSERT(bytes % w->sum.size == 0);
     const haul__region from = node_segment(w, haul__tree_fold(&w->sum.tree, add_nodes, w));
     if (w->direct.status || (from.storage == to.storage && from.offset == to.offset))
         return w->direct.status;
@@ -191,6 +197,7 @@ static haul_status next(haul__work *w)
         return haul__work_over(w);
     if (!w->group->direct.connection)
         return haul__fail(HAUL_STATE, w->name, NULL, "an exchange of the group has failed before");
+    HAUL__ASSERT(s->at <= s->count && s->chunk > 0);
     for (w->phase = 2; s->at < s->count; s->at += s->chunk) {
         s->chunk = s->chunk < s->count - s->at ? s->chunk : s->count - s->at;
         if (submit_chunk(w))
@@ -215,6 +222,7 @@ static haul_status ask(haul__work *w, bool *open)
 static haul_status keep_tensors(haul__work *w, haul_tensor *const *sums)
 {
     const size_t most = (size_t)w->group->size * (size_t)(w->sum.own + 2) + (size_t)w->sum.all;
+    HAUL__ASSERT(!w->staged.count && w->sum.own > 0);
     w->direct.messages = haul__calloc(most, sizeof *w->direct.messages);
     if (!w->direct.messages)
         return haul__fail_memory(w->name, most * sizeof *w->direct.messages);
@@ -238,6 +246,7 @@ haul_status haul__direct_sum_prepare(haul__work *w, haul_tensor *const *sums)
     w->direct.room = haul__storage_alloc(device, haul__sum_room(w) + 1, w->name);
     if (!w->direct.room)
         return haul_error_status();
+    HAUL__ASSERT(w->staged.count == w->sum.own);
     w->staged.storages[w->staged.count++] = w->direct.room;
     if (haul__is_dry())
         return HAUL_OK;

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -68,6 +69,7 @@ void haul__line_close(void)
 {
     pthread_t  watch;
     const bool watched = pthread_create(&watch, NULL, watch_close, (void *)(intptr_t)line.engine->rank) == 0;
+    HAUL__ASSERT(line.engine && !line.closed);
     line.engine->kind->close(line.engine);
     pthread_mutex_lock(&line.lock);
     line.closed = true;
@@ -95,6 +97,7 @@ static void sleep_ms(int64_t ms)
 _Noreturn void haul__end_job(void)
 {
     pthread_t helper;
+    HAUL__ASSERT(line.lost);
     while (!is_exiting() && haul__system_ns() - line.lost_ns < REPORT_MS * MILLI)
         sleep_ms(20);
     if (line.lost_at_exit || !is_exiting())

@@ -180,6 +180,7 @@ static haul_group *part_of(haul_group *group, int color, int key)
         close_engine(engine);
         return NULL;
     }
+    HAUL__ASSERT(engine && engine->rank < engine->size);
     const uint64_t about[] = {group->key, atomic_fetch_add(&group->splits, 1) + 1, (uint64_t)color};
     haul_group    *g = haul__group_new(engine, haul__fnv(HAUL__FNV, about, sizeof about));
     if (g && introduce(g, group->places[group->rank])) {
@@ -221,6 +222,7 @@ static haul_group *get_world(void)
     haul_group *g = haul__group_new(engine, HAUL__FNV);
     if (!g)
         return NULL;
+    HAUL__ASSERT(g->size == engine->size && g->rank == engine->rank);
     haul__group_thread_know(g);
     world_forks = haul__fork_count();
     world = g;
@@ -280,6 +282,7 @@ static haul_group *get_direct(void)
                          "once before");
         return NULL;
     }
+    HAUL__ASSERT(all->rank >= 0 && all->rank < all->size);
     haul_group *g = part_of(all, 0, all->rank);
     if (g && connect_devices(g)) {
         haul__object_release(g);
@@ -346,6 +349,7 @@ haul_group *haul_group_get_with(const haul_group_options *options)
                    "unknown group \"%.60s\"; use \"auto\", \"mpi\", \"nccl\" or \"none\"", options->name);
         return NULL;
     }
+    HAUL__ASSERT(local || row < names + NAMES);
     if (options->limit > 0)
         haul__group_set_limit(options->limit);
     if (local)

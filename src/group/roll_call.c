@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/text/plain.h"
 #include "group/line.h"
@@ -134,6 +135,7 @@ haul_status haul__roll_call_begin(void)
 static void answer(int rank, uint64_t key)
 {
     control reply = {.type = ANSWER, .key = key};
+    HAUL__ASSERT(rank >= 0 && rank < processes());
     pthread_mutex_lock(&line.lock);
     const haul__work *w = line.first;
     reply.number = haul__group_begun(key);
@@ -168,6 +170,7 @@ static void ask(haul__work *about, bool leaves)
 {
     if (call.on)
         return;
+    HAUL__ASSERT(!about || !about->over);
     call.on = true;
     call.leaves = leaves;
     call.exit = about == NULL;
@@ -181,6 +184,7 @@ static void ask(haul__work *about, bool leaves)
 static void handle(int rank, control *message)
 {
     peer *p = &peers[rank];
+    HAUL__ASSERT(rank >= 0 && rank < processes());
     message->text[sizeof message->text - 1] = '\0';
     switch (message->type) {
     case ASK: answer(rank, message->key); break;
@@ -203,6 +207,7 @@ static int awaited(const haul__work *w)
 {
     const peer *p = &peers[w->group->places[w->peer]];
     int         busy = w->peer;
+    HAUL__ASSERT(w->peer >= 0 && w->peer < w->group->size);
     for (int r = 0; r < w->group->size && p->answered; r++) {
         const peer *other = &peers[w->group->places[r]];
         if (r == w->group->rank)
@@ -230,6 +235,7 @@ static void blame(const haul__work *w, int first, int count)
 {
     const peer *p = &peers[w->group->places[first]];
     char        one[128], which[96], what[160], others[48] = "";
+    HAUL__ASSERT(first >= 0 && first < w->group->size && count > 0);
     if (w->collective)
         haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
     else
@@ -254,6 +260,7 @@ static void blame(const haul__work *w, int first, int count)
 static void judge_work(haul__work *w)
 {
     int first = -1, count = 0;
+    HAUL__ASSERT(!w->over);
     for (int r = 0; r < w->group->size; r++)
         if (is_late(w, r)) {
             first = first < 0 ? r : first;
@@ -273,6 +280,7 @@ static void judge_work(haul__work *w)
 /* This program has ended, and waits for the others. */
 static void judge_exit(void)
 {
+    HAUL__ASSERT(line.world);
     waits_since = haul__system_ns();
     for (int r = 0; r < processes(); r++) {
         if (r == self() || peers[r].gone || peers[r].answered)
@@ -309,6 +317,7 @@ static void poll_call(void)
 
 void haul__roll_call_poll(void)
 {
+    HAUL__ASSERT(peers);
     for (int r = 0; r < processes() && !line.lost; r++) {
         peer *p = &peers[r];
         while (p->receive.open && !line.lost) {
@@ -373,6 +382,7 @@ bool haul__roll_call_leave(void)
         all_leave &= r == self() || peers[r].leaving;
         all_gone &= r == self() || peers[r].gone;
     }
+    HAUL__ASSERT(!told_gone || all_leave);
     if (all_leave && !told_gone) {
         told_gone = true;
         send_to_all(&(control){.type = GONE});

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "group/work.h"
 
@@ -24,6 +25,7 @@ static haul_status gather_packed(haul_group *group, const haul__group_call *call
     int64_t *bytes = haul__calloc((size_t)tree->ranks, sizeof *bytes);
     if (!bytes)
         return haul__fail_memory(call->name, (size_t)tree->ranks * sizeof *bytes);
+    HAUL__ASSERT(rows > 0 && tree->pieces >= tree->ranks);
     for (int r = 0; r < tree->ranks; r++)
         bytes[r] =
             (haul__tree_first(tree, r + 1) - haul__tree_first(tree, r)) * (int64_t)rows * (int64_t)sizeof *packed;
@@ -81,6 +83,7 @@ haul_status haul__group_gather_equal(haul_group *group, const haul__group_call *
     int64_t     *counts = haul__calloc(size, sizeof *counts);
     if (!counts)
         return haul__fail_memory(call->name, size * sizeof *counts);
+    HAUL__ASSERT(group->rank >= 0 && group->rank < group->size);
     for (size_t r = 0; r < size; r++)
         counts[r] = (int64_t)bytes;
     haul_status status = haul__work_wait(haul__group_gather_begin(group, call, all, counts));
@@ -151,6 +154,7 @@ void haul__group_pass_error(haul_group *group, const char *operation)
         const haul__group_call call = {.name = operation};
         haul__work            *w = haul__work_new(group, &call);
         if (w) {
+            HAUL__ASSERT(!w->error && w->collective);
             *copy = error;
             w->error = copy;
             copy = NULL;

@@ -110,6 +110,7 @@ static bool step_works(bool *any)
 
 void haul__line_lose(void)
 {
+    HAUL__ASSERT(!line.lost);
     haul__error_save(&line.error);
     haul__roll_call_end(line.error.message);
     pthread_mutex_lock(&line.lock);
@@ -172,6 +173,7 @@ static bool open_engine(const haul__group_kind *kind)
     haul__engine *engine = NULL;
     bool          failed = kind->open(NULL, 0, 0, &engine, NULL) != HAUL_OK;
     line.engine = engine;
+    HAUL__ASSERT(failed || (engine && engine->rank < engine->size));
     if (!failed && haul__roll_call_begin()) {
         failed = true;
         kind->close(engine);
@@ -273,6 +275,7 @@ static int create(const haul__group_kind *kind)
 haul_status haul__group_thread_start(const haul__group_kind *kind, haul__engine **engine)
 {
     static const char operation[] = "haul_group_get";
+    HAUL__ASSERT(!line.opened || line.engine);
     if (!line.opened) {
         if (!haul__fork_watch())
             return haul__fail_memory(operation, 0);
@@ -294,6 +297,7 @@ haul_status haul__group_thread_start(const haul__group_kind *kind, haul__engine 
         }
         atexit(leave);
     }
+    HAUL__ASSERT(line.opened && line.engine);
     *engine = line.engine;
     return HAUL_OK;
 }
@@ -315,6 +319,7 @@ haul__work *haul__group_thread_take(haul__work *w)
     if (!broken) {
         if (w->collective)
             w->number = atomic_fetch_add(&g->begun, 1) + 1;
+        HAUL__ASSERT(!w->later && !*line.end);
         *line.end = w;
         line.end = &w->later;
         pthread_cond_signal(&line.come);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "group/local/crew.h"
 
@@ -102,6 +103,7 @@ static local_engine *new_engine(haul__meeting *m, int rank)
     local_engine *e = haul__calloc(1, sizeof *e);
     if (!e)
         return NULL;
+    HAUL__ASSERT(rank >= 0 && rank < m->size && m->size <= HAUL__CREW_MOST);
     e->base = (haul__engine){.kind = &haul__group_local, .rank = rank, .size = m->size};
     e->meeting = m;
     m->references++;
@@ -135,6 +137,7 @@ static void close_local(haul__engine *base)
     if (crew->forks != haul__fork_count())
         return;
     pthread_mutex_lock(&crew->lock);
+    HAUL__ASSERT(m->references > 0 && crew->references > 0);
     const bool last = --m->references == 0 && m != crew->world;
     pthread_mutex_unlock(&crew->lock);
     if (last)
@@ -167,6 +170,7 @@ static int ranks_of(const haul__meeting *m, int color, int *out)
             out[at] = out[at - 1];
         out[at] = r;
     }
+    HAUL__ASSERT(count > 0 && count <= m->size);
     return count;
 }
 
@@ -178,6 +182,7 @@ static bool split_color(haul__meeting *m, int color, haul__engine **made)
     if (!part)
         return false;
     part->size = ranks_of(m, color, ranks);
+    HAUL__ASSERT(part->size > 0 && part->size <= m->size);
     for (int i = 0; i < part->size; i++)
         part->places[i] = m->places[ranks[i]];
     for (int i = 0; i < part->size; i++) {
@@ -198,6 +203,7 @@ static void drop_engines(haul__meeting *m, haul__engine **made)
         local_engine *e = (local_engine *)made[r];
         if (!e)
             continue;
+        HAUL__ASSERT(m->crew->references > 1 && e->meeting->references > 0);
         m->crew->references--;
         if (--e->meeting->references == 0)
             haul__meeting_free(e->meeting);
@@ -213,6 +219,7 @@ static haul_status split(haul__meeting *m)
             drop_engines(m, made);
             return haul__fail_memory("haul_group_split", sizeof *m);
         }
+    HAUL__ASSERT(made[0] && made[m->size - 1]);
     for (int r = 0; r < m->size; r++)
         *m->calls[r].made = made[r];
     return HAUL_OK;
@@ -236,6 +243,7 @@ static void copy(char *to, int to_at, const char *from, int from_at, int bytes)
 static haul_status copy_between(const haul__meeting *m, int from, int to)
 {
     const call *a = &m->calls[from], *b = &m->calls[to];
+    HAUL__ASSERT(from != to && a->type == b->type && a->open && b->open);
     switch (a->type) {
     case ALL_TO_ALL:
         if (a->sent.bytes[to] != b->got.bytes[from])
@@ -260,6 +268,7 @@ static haul_status copy_between(const haul__meeting *m, int from, int to)
 static haul_status complete(haul__meeting *m)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(m->open == m->size);
     for (int r = 1; r < m->size; r++)
         if (m->calls[r].type != m->calls[0].type)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, NULL, "ranks 0 and %d are in different collectives", r);
@@ -278,6 +287,7 @@ static haul_status meet(haul__engine *base, const call *made, haul__request *req
     haul__meeting *m = ((local_engine *)base)->meeting;
     haul__crew    *crew = m->crew;
     pthread_mutex_lock(&crew->lock);
+    HAUL__ASSERT(base->rank < m->size && (!m->calls[base->rank].open || crew->lost));
     m->calls[base->rank] = *made;
     m->calls[base->rank].open = true;
     if (++m->open == m->size && !crew->lost) {
@@ -401,6 +411,7 @@ static haul_status progress(haul__engine *base, haul__request *request)
     if (request->value)
         return progress_receive(e, (receive *)request->value, request);
     pthread_mutex_lock(&m->crew->lock);
+    HAUL__ASSERT(m->calls[base->rank].type != NONE);
     request->open = m->calls[base->rank].open;
     const bool failed = !request->open && m->calls[base->rank].failed;
     if (failed)

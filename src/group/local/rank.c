@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/system/clock.h"
 #include "base/system/fork.h"
@@ -58,6 +59,7 @@ static haul__crew *new_crew(const char *name)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&crew->changed, &clock);
     pthread_condattr_destroy(&clock);
+    HAUL__ASSERT(crew->references == 1 && !crew->size);
     return crew;
 }
 
@@ -77,6 +79,7 @@ static haul_status add_rank(haul__crew *crew, const char *name, size_t length, c
     memcpy(r->device_name, name, length);
     r->device = haul_device_get(r->device_name);
     r->end = &r->first;
+    HAUL__ASSERT(r->place == crew->size && !r->first);
     crew->size++;
     return haul__device_check(r->device, operation, "name");
 }
@@ -91,6 +94,7 @@ static haul_status add_ranks(haul__crew *crew, const char *operation)
         more = at[length] == ',';
         at += length + 1;
     }
+    HAUL__ASSERT(status || crew->size > 0);
     return status;
 }
 
@@ -148,6 +152,7 @@ void haul__crew_fail(haul__crew *crew, int rank)
     haul__snprintf(why, sizeof why, "rank %d (%s) has failed: %.450s", rank, crew->ranks[rank].device_name,
                    error.message);
     pthread_mutex_lock(&crew->lock);
+    HAUL__ASSERT(rank >= 0 && rank < crew->size && error.status);
     if (crew->failed < 0 || (crew->heard && !crew->ranks[rank].heard)) {
         crew->failed = rank;
         crew->heard = crew->ranks[rank].heard;
@@ -185,6 +190,7 @@ haul_group *haul__rank_enter(haul__crew *crew, int rank)
     haul_group   *g = engine ? haul__group_new(engine, crew->key) : NULL;
     if (!g)
         return NULL;
+    HAUL__ASSERT(!r->group && !self && g->rank == rank);
     r->group = g;
     self = r;
     haul__group_threads(1);
@@ -225,6 +231,7 @@ static bool has_open_request(const haul__work *w)
 static void finish(haul__rank *r, haul__work **at)
 {
     haul__work *w = *at;
+    HAUL__ASSERT(w->over);
     *at = w->later;
     if (r->end == &w->later)
         r->end = at;
@@ -244,6 +251,7 @@ static void blame(haul__rank *r, const haul__work *w, int rank, bool ended)
 {
     char      one[128], which[48] = "the message", what[80] = "has ended without it", text[512];
     const int place = w->group->places[rank]; /* the text is for all ranks, also those of other groups */
+    HAUL__ASSERT(place >= 0 && place < r->crew->size);
     haul__snprintf(one, sizeof one, "rank %d (%s)", place, r->crew->ranks[place].device_name);
     if (w->collective)
         haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
@@ -269,6 +277,7 @@ static void judge(haul__rank *r, haul__work *w)
 {
     const bool late = (double)(haul__system_ns() - w->begun_ns) > haul__group_limit() * (double)SECOND;
     bool       fails = false;
+    HAUL__ASSERT(!w->over);
     pthread_mutex_lock(&r->crew->lock);
     for (int i = 0; i < 2 && !fails && !r->crew->lost; i++)
         fails = w->requests[i].open && blame_missing(r, w, &w->requests[i], late);
@@ -360,6 +369,7 @@ haul__work *haul__rank_take(haul__work *w)
     }
     if (w->collective)
         w->number = atomic_fetch_add(&w->group->begun, 1) + 1;
+    HAUL__ASSERT(!w->later && !*r->end);
     *r->end = w;
     r->end = &w->later;
     haul__rank_step();
@@ -378,6 +388,7 @@ void haul__rank_wait(haul__work *w)
         else if (!step_works(self) && !atomic_load(&w->done))
             await_change(self);
     }
+    HAUL__ASSERT(w->over);
     haul__error_restore(&before);
 }
 
@@ -391,6 +402,7 @@ void haul__rank_leave(void)
         haul__work_fail(r->first);
         finish(r, &r->first);
     }
+    HAUL__ASSERT(!r->first && r->end == &r->first);
     self = NULL;
     haul__object_release(r->group);
     r->group = NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 
 static const char operation[] = "haul_group_get";
@@ -33,6 +34,7 @@ static haul_status use(haul__mpi *m, void *handle, const char *path)
     haul__snprintf(m->path, sizeof m->path, "%s", path);
     m->handle = handle;
     m->calls = family_of(handle, path);
+    HAUL__ASSERT(m->calls && m->handle);
     const char *missing = m->calls->load(m);
     return missing
                ? haul__fail(HAUL_UNSUPPORTED, operation, NULL,
