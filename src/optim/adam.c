@@ -5,6 +5,7 @@
  *     p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps) */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "engine/operation.h"
@@ -89,6 +90,8 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     adam_params *params = of_all;
     haul_dtype   dtype = in[PARAMETER]->dtype;
     bool         guarded = !haul__is_none(in[FOUND]);
+    HAUL__ASSERT(in[PARAMETER]->count == in[EXP_AVG]->count && in[PARAMETER]->count == in[GRAD]->count);
+    HAUL__ASSERT(guarded == !haul__is_none(in[MADE]));
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->m_at = in[EXP_AVG]->offset;
@@ -147,8 +150,10 @@ static haul_status update_by(const haul__amsgrad_settings *s, const haul__update
 {
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     bool         guarded = updates->guard.found != NULL;
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES);
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
+        HAUL__ASSERT(u->states[0] && u->states[1] && !u->guard.found == !guarded);
         in[PARAMETER] = u->parameter;
         in[EXP_AVG] = u->states[0];
         in[EXP_AVG_SQ] = u->states[1];
@@ -161,6 +166,7 @@ static haul_status update_by(const haul__amsgrad_settings *s, const haul__update
 
 static haul_status update(const double *values, const haul__update *updates, int count, bool decoupled)
 {
+    HAUL__ASSERT(updates->entry->steps > 0);
     const haul__amsgrad_settings s = {.lr = values[LR],
                                       .beta1 = values[BETA1],
                                       .beta2 = values[BETA2],

@@ -7,6 +7,7 @@
  * One operation changes the states, the other one the parameter: an operation has not enough operands for both. */
 #include "optim/amsgrad.h"
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -87,6 +88,7 @@ static haul_status change_moments(const haul__call *c, haul_tensor *const *in, v
 {
     adam_params *params = of_all;
     const bool   guarded = !haul__is_none(in[MOMENTS_FOUND]);
+    HAUL__ASSERT(in[EXP_AVG]->count == in[MOST]->count && in[EXP_AVG]->count == in[MOMENTS_GRAD]->count);
     params->items = in[EXP_AVG]->count;
     params->m_at = in[EXP_AVG]->offset;
     params->v_at = in[EXP_AVG_SQ]->offset;
@@ -129,6 +131,8 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
 {
     adam_params *params = of_all;
     const bool   guarded = !haul__is_none(in[FOUND]);
+    HAUL__ASSERT(guarded == !haul__is_none(in[MADE]));
+    HAUL__ASSERT(in[PARAMETER]->count == in[MEAN]->count && in[PARAMETER]->count == in[LARGEST]->count);
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->m_at = in[MEAN]->offset;
@@ -176,9 +180,11 @@ haul_status haul__amsgrad_update(const haul__amsgrad_settings *s, const haul__up
 {
     haul_tensor *moments[HAUL__MAX_UPDATES * MOMENTS_OPERANDS], *operands[HAUL__MAX_UPDATES * OPERANDS];
     const bool   guarded = updates->guard.found != NULL;
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES);
     for (int i = 0; i < count; i++) {
         const haul__update *u = &updates[i];
         haul_tensor **first = moments + (ptrdiff_t)i * MOMENTS_OPERANDS, **second = operands + (ptrdiff_t)i * OPERANDS;
+        HAUL__ASSERT(u->states[0] && u->states[1] && u->states[2] && !u->guard.found == !guarded);
         first[EXP_AVG] = second[MEAN] = u->states[0];
         first[EXP_AVG_SQ] = u->states[1];
         first[MOST] = second[LARGEST] = u->states[2];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
@@ -39,6 +40,7 @@ struct haul_average {
 static void destroy(void *object)
 {
     haul_average *a = object;
+    HAUL__ASSERT(!a->count || a->entries);
     for (int i = 0; i < a->count; i++) {
         haul__object_release(a->entries[i].parameter);
         haul__object_release(a->entries[i].average);
@@ -94,6 +96,7 @@ static haul_status fill(haul_average *a, const haul_named_tensor *list, int coun
             hold(&e->average, copy);
         hold(&e->parameter, list[i].tensor);
     }
+    HAUL__ASSERT(status || a->count == count);
     if (!status)
         status = haul__check_names(names, count, operation);
     haul__free(names);
@@ -123,6 +126,7 @@ static haul_average *make(const haul_average_options *o, double decay, const cha
     if (scope)
         haul_scope_pop(scope);
     haul__free(list);
+    HAUL__ASSERT(status || a->count == n);
     if (!status)
         return haul__own(a, operation);
     haul__fail_within(operation);
@@ -156,7 +160,9 @@ static haul_tensor *beside(const entry *e)
     if (a->storage->device == p->storage->device && a->dtype == p->dtype && haul__tensor_same_layout(a, p))
         return a;
     haul_tensor *moved = haul_to(a, p->storage->device, .dtype = p->dtype);
+    HAUL__ASSERT(haul__failed(moved) || moved->count == p->count);
     moved = haul__failed(moved) ? NULL : haul__to_order_of(moved, p);
+    HAUL__ASSERT(haul__failed(moved) || haul__tensor_same_layout(moved, p));
     return haul__failed(moved) ? NULL : moved;
 }
 
@@ -184,11 +190,13 @@ static haul_status prepare(haul_average *a, const char *operation)
         status = check_entry(e, operation);
         if (!status && !(t = beside(e)))
             status = haul_error_status();
+        HAUL__ASSERT(status || t->count == e->parameter->count);
         if (!status && t != e->average && haul__is_trial() && !haul__dry_run_made(e->average->storage))
             status = haul__dry_run_keep_tensor(a, &e->average, operation);
         if (!status && t != e->average)
             hold(&e->average, t);
     }
+    HAUL__ASSERT(a->count > 0);
     if (!status && haul__is_trial() && !haul__dry_run_made(a->entries[0].average->storage)) {
         status = haul__dry_run_keep_integer(a, &a->updates, operation);
         status = status ? status : haul__dry_run_keep_integer(a, &a->swapped, operation);
@@ -209,6 +217,8 @@ static haul_status run(haul_average *a, double weight)
         haul__averaged pairs[HAUL__MAX_UPDATES];
         for (n = 0; n < HAUL__MAX_UPDATES && i + n < a->count && is_alike(&a->entries[i], &a->entries[i + n]); n++)
             pairs[n] = (haul__averaged){a->entries[i + n].average, a->entries[i + n].parameter};
+        HAUL__ASSERT(n > 0 && n <= HAUL__MAX_UPDATES);
+        HAUL__ASSERT(pairs[n - 1].average->count == pairs[n - 1].parameter->count);
         status = weight != 0 ? haul__average_update(pairs, n, weight) : haul__average_exchange(pairs, n);
     }
     return status;
@@ -242,6 +252,7 @@ haul_status haul_average_update(haul_average *average)
     static const char operation[] = "haul_average_update";
     if (check_home(average, operation))
         return haul_error_status();
+    HAUL__ASSERT(average->updates >= 0 && !average->swapped);
     haul_status status = prepare_and_run(average, weight_of(average, (double)average->updates + 1), operation);
     average->updates += !status;
     return status;
@@ -252,6 +263,7 @@ haul_status haul_average_swap(haul_average *average)
     static const char operation[] = "haul_average_swap";
     if (haul__average_check(average, operation))
         return haul_error_status();
+    HAUL__ASSERT(average->swapped == 0 || average->swapped == 1);
     haul_status status = prepare_and_run(average, 0, operation);
     if (!status)
         average->swapped = !average->swapped;
@@ -281,6 +293,7 @@ static haul_status match(const haul_average *a, const haul_named_tensor *list, i
             return haul__fail(HAUL_SHAPE, operation, "module", "the parameter '%s' is %s, its average %s", e->name,
                               haul__tensor_text(targets[i], have, sizeof have),
                               haul__tensor_text(e->average, want, sizeof want));
+        HAUL__ASSERT(targets[i]->count == e->average->count);
     }
     return HAUL_OK;
 }
@@ -322,6 +335,7 @@ int haul_average_tensors(haul_average *average, haul_named_tensor *out, int capa
         haul__fail_null(operation, "out");
         return -1;
     }
+    HAUL__ASSERT(average->count > 0 && !average->swapped);
     for (int i = 0; i < average->count && i < capacity; i++)
         out[i] = (haul_named_tensor){average->entries[i].name, average->entries[i].average, true};
     return average->count;
@@ -354,6 +368,7 @@ static haul_status take(const haul_average *a, const haul_named_tensor *t, haul_
     haul_tensor *detached = haul_detach(t->tensor);
     haul_tensor *ordered = haul__failed(detached) ? NULL : haul__copy_to_order_of(detached, now);
     fresh[i] = haul_to(ordered, now->storage->device);
+    HAUL__ASSERT(haul__failed(fresh[i]) || haul__tensor_same_layout(fresh[i], now));
     return haul__status_of(fresh[i]);
 }
 
@@ -378,6 +393,7 @@ haul_status haul_average_load_state(haul_average *average, const haul_named_tens
     haul_status   status = fresh ? HAUL_OK : haul__fail_memory(operation, (size_t)count * sizeof *fresh);
     for (int i = 0; i < count && !status; i++)
         status = take(average, &tensors[i], fresh);
+    HAUL__ASSERT(average->count == count && !average->swapped);
     for (int i = 0; i < count && !status; i++)
         hold(&average->entries[i].average, fresh[i]);
     if (!status)

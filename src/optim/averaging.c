@@ -1,6 +1,7 @@
 /* The device side of parameter averages: updates and exchanges, for several parameters at once. */
 #include "optim/averaging.h"
 
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -63,6 +64,7 @@ static averaging_params params_of(haul_tensor *const *in, double weight)
 static haul_status update_one(const haul__call *c, haul_tensor *const *in, void *weight)
 {
     averaging_params p = params_of(in, *(double *)weight);
+    HAUL__ASSERT(in[AVERAGE]->count == in[VALUE]->count);
     return haul__launch_kernel(c, HAUL__K_average_update, in[AVERAGE]->dtype, .outs = in, .out_count = 1,
                                .ins = in + VALUE, .in_count = 1, HAUL__PARAMS(p), .grain = 16384);
 }
@@ -112,6 +114,7 @@ HAUL__OPERATION(average_swap) = {
 static haul_status apply(const haul__operation *operation, const double *weight, const haul__averaged *pairs, int count)
 {
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS];
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES);
     for (int i = 0; i < count; i++) {
         operands[OPERANDS * i + AVERAGE] = pairs[i].average;
         operands[OPERANDS * i + VALUE] = pairs[i].parameter;

@@ -6,6 +6,7 @@
 #include <haul/transfer.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -35,6 +36,7 @@ static haul_named_tensor *list_of_optimizer(haul_optimizer *o, const char *opera
 {
     if (haul__check_object(o, &haul__optimizer_class, operation, "optimizer"))
         return NULL;
+    HAUL__ASSERT(o->count > 0);
     haul_named_tensor *list = haul__calloc((size_t)o->count + 1, sizeof *list);
     if (list)
         *count = haul_optimizer_parameters(o, HAUL_ALL_GROUPS, list, o->count);
@@ -66,6 +68,7 @@ static haul_status find_one(gradients *all, haul_tensor *parameter, const char *
     all->divided = d ? d : all->divided;
     if (!d && !parameter->grad)
         return HAUL_OK;
+    HAUL__ASSERT(!parameter->grad || parameter->grad->count == parameter->count);
     all->parameters[all->count] = parameter;
     all->items[all->count++] = parameter->grad;
     return HAUL_OK;
@@ -86,6 +89,7 @@ static haul_status find_gradients(gradients *all, const haul_clip_options *o, co
     for (int i = 0; i < n && !status; i++)
         status = find_one(all, list[i].tensor, operation);
     haul__free(list);
+    HAUL__ASSERT(status || all->count <= n);
     return status;
 }
 
@@ -136,11 +140,13 @@ static haul_status read_norms(const gradients *all, double *out)
     int           n = 0;
     haul_status   status =
         wide && values ? HAUL_OK : haul__fail_memory(NORM, (size_t)all->count * (sizeof *wide + sizeof *values));
+    HAUL__ASSERT(all->count > 0);
     for (int i = 0; i < all->count && !status; i++)
         if (all->numbers[i]) {
             wide[n] = haul_cast(all->numbers[i], HAUL_F64);
             status = haul__status_of(wide[n++]);
         }
+    HAUL__ASSERT(n <= all->count);
     if (!status && n && !haul__is_dry())
         status = haul_read(haul_stack(wide, n, 0), values, (size_t)n * sizeof *values);
     for (int i = 0, k = 0; i < all->count && !status; i++)
@@ -158,7 +164,9 @@ static haul_status take_norms(gradients *all, const double *rows, haul_device *h
         if (!is_others(all, i))
             continue;
         const haul_tensor *p = all->parameters[i];
-        const double       norm = rows[all->divided->owner(all->divided, p) * all->count + i];
+        HAUL__ASSERT(all->divided->owner(all->divided, p) >= 0 &&
+                     all->divided->owner(all->divided, p) < all->divided->ranks);
+        const double norm = rows[all->divided->owner(all->divided, p) * all->count + i];
         if (norm == ABSENT)
             continue;
         all->numbers[i] = haul_full(haul__is_half(p->dtype) ? HAUL_F32 : p->dtype, HAUL_SCALAR_SHAPE, norm);
@@ -173,6 +181,7 @@ static haul_status share_norms(gradients *all, haul_device *home)
     double              *rows = haul__calloc((size_t)all->count * (size_t)d->ranks, sizeof *rows);
     haul_status          status = rows ? read_norms(all, rows + (size_t)d->rank * (size_t)all->count)
                                        : haul__fail_memory(NORM, (size_t)all->count * (size_t)d->ranks * sizeof *rows);
+    HAUL__ASSERT(d->rank >= 0 && d->rank < d->ranks);
     if (!status)
         status = d->gather(d, NORM, rows, all->count);
     if (!status)
@@ -199,6 +208,7 @@ static haul_tensor *norm_of(gradients *all)
     for (int i = 0; i < all->count; i++)
         if (all->numbers[i])
             all->numbers[n++] = all->numbers[i];
+    HAUL__ASSERT(n <= all->count);
     return n ? haul_norm(haul_stack(all->numbers, n, 0)) : haul_to(haul_scalar(0), home);
 }
 
@@ -222,12 +232,14 @@ static haul_status scale_all(gradients *all, haul_tensor *norm, double limit)
     for (int i = 0; i < all->count && !status; i++) {
         if (!all->items[i])
             continue;
+        HAUL__ASSERT(all->items[i]->count == all->parameters[i]->count);
         all->numbers[i] = factor_for(all->items[i], factor);
         status = haul__status_of(all->numbers[i]);
     }
     for (int i = 0; i < all->count && !status; i++) {
         if (!all->items[i])
             continue;
+        HAUL__ASSERT(all->numbers[i]);
         status = haul__is_half(all->items[i]->dtype) ? haul_copy_into(all->items[i], all->numbers[i])
                                                      : haul_mul_into(all->items[i], all->items[i], all->numbers[i]);
     }
@@ -274,6 +286,7 @@ haul_status haul_clip_grad_value_with(const haul_clip_options *options)
     haul_set_grad_enabled(false);
     haul__place_as_given();
     status = find_gradients(&all, options, operation);
+    HAUL__ASSERT(all.count == 0 || all.items);
     for (int i = 0; i < all.count && !status; i++)
         if (all.items[i])
             status = haul_clamp_into(all.items[i], all.items[i], -options->limit, options->limit);

@@ -4,6 +4,7 @@
 #include <haul/ops.h>
 #include <haul/scope.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
@@ -46,6 +47,7 @@ haul_tensor *haul__call_closure(haul_optimizer_closure *closure, void *context, 
         haul_scope_pop(scope);
         return haul__failed_tensor();
     }
+    HAUL__ASSERT(result->count == 1 && !result->node);
     return haul_scope_return(scope, result);
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "optim/optimizer.h"
 
@@ -14,6 +15,7 @@ void haul__divided_add(haul__divided *d)
 {
     pthread_mutex_lock(&lock);
     d->next = first;
+    HAUL__ASSERT(d->ranks > 0);
     first = d;
     atomic_fetch_add(&count, 1);
     pthread_mutex_unlock(&lock);
@@ -28,6 +30,7 @@ void haul__divided_remove(haul__divided *d)
             atomic_fetch_sub(&count, 1);
             break;
         }
+    HAUL__ASSERT(!first || atomic_load(&count) > 0);
     pthread_mutex_unlock(&lock);
 }
 

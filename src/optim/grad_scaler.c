@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -67,6 +68,7 @@ static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
 {
     if (!haul__is_trial() || haul__dry_run_made(o->entries[0].parameter->storage))
         return HAUL_OK;
+    HAUL__ASSERT(!o->scaler || o->scaler != o->former_scaler);
     haul_status status = haul__dry_run_keep_object(o, &o->scaler, operation);
     if (!status)
         status = haul__dry_run_keep_object(o, &o->former_scaler, operation);
@@ -119,6 +121,7 @@ static haul_status check_options(const haul_grad_scaler_options *o)
 
 static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
 {
+    HAUL__ASSERT(o->optimizer->count > 0);
     haul_device *device = o->optimizer->entries[0].parameter->storage->device;
     haul_tensor *scale = number_on(device, HAUL_F32, o->init_scale != 0 ? o->init_scale : 65536);
     haul_tensor *tracker = haul__failed(scale) ? NULL : number_on(device, HAUL_I32, 0);
@@ -134,6 +137,7 @@ static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
                                  .least = o->init_scale != 0 && o->init_scale < 1 ? o->init_scale : 1,
                                  .interval = o->growth_interval ? o->growth_interval : 2000};
     s->round = 1;
+    HAUL__ASSERT(s->how.growth > 1 && s->how.backoff < 1 && s->how.least > 0 && s->how.interval > 0);
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);
     return s;
@@ -187,6 +191,7 @@ haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
     haul_scope *scope = status ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul__failed_tensor();
+    HAUL__ASSERT(scaler->scale->count == 1 && scaler->scale->storage->device == scaler->tracker->storage->device);
     haul_tensor *scaled = haul_mul(loss, haul_to(haul_detach(scaler->scale), loss->storage->device));
     return haul__result(haul_scope_return(scope, scaled));
 }
@@ -248,6 +253,7 @@ static haul_status gather(unscaling *u)
         haul_tensor                 *g = e->parameter->grad;
         if (!g)
             continue;
+        HAUL__ASSERT(g->count == e->parameter->count);
         if (g->dtype == HAUL_F16)
             return haul__fail(HAUL_DTYPE, operation, "optimizer",
                               "the gradient of '%s' is f16, which is too narrow to be unscaled; keep parameters in f32 "
@@ -257,6 +263,7 @@ static haul_status gather(unscaling *u)
         if (haul__failed(u->gradients[i]) || haul__grad_prepare(u->gradients[i]))
             return haul_error_status();
         group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);
+        HAUL__ASSERT(g->storage->device == e->parameter->storage->device);
     }
     u->divided = haul__divided_of_optimizer(u->optimizer);
     if (u->divided)
@@ -264,6 +271,7 @@ static haul_status gather(unscaling *u)
     if (!u->count)
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "no parameter has a gradient; call haul_backward on the scaled loss first");
+    HAUL__ASSERT(u->groups[0].marks > 0);
     return HAUL_OK;
 }
 
@@ -271,6 +279,7 @@ static haul_status prepare(haul_grad_scaler *s, unscaling *u)
 {
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
+        HAUL__ASSERT(g->marks > 0 && !g->left);
         if (haul_set_device(g->device)) /* the scope restores the setting */
             return haul_error_status();
         g->scale = haul_to(s->scale, g->device);
@@ -290,6 +299,7 @@ static haul_status settle(haul_grad_scaler *s, haul_device *device)
     haul_tensor *scale = haul_to(s->scale, device), *tracker = haul_to(s->tracker, device);
     if (haul__failed(scale) || haul__failed(tracker))
         return haul_error_status();
+    HAUL__ASSERT(scale->count == 1 && tracker->count == 1);
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);
     return HAUL_OK;
@@ -302,7 +312,8 @@ static haul_status unscale_all(unscaling *u)
         haul_tensor *g = u->gradients[i];
         if (!g)
             continue;
-        int         k = (int)(group_of(u, g->storage->device) - u->groups);
+        int k = (int)(group_of(u, g->storage->device) - u->groups);
+        HAUL__ASSERT(k < u->count && at[k] < u->groups[k].marks);
         haul_status status = haul__grad_unscale(g, u->groups[k].scale, u->groups[k].left, at[k]);
         if (status || (g != u->optimizer->entries[i].parameter->grad &&
                        (status = haul_set_grad(u->optimizer->entries[i].parameter, g))))
@@ -315,6 +326,7 @@ static haul_status unscale_all(unscaling *u)
 /* True if an own gradient is not finite. Waits for the device. */
 static haul_status look_at_own(const unscaling *u, double *found)
 {
+    HAUL__ASSERT(u->count > 0);
     haul_status status = HAUL_OK;
     for (int i = 0; i < u->count && !status && !haul__is_dry(); i++) {
         float own = 0;
@@ -340,6 +352,7 @@ static haul_status look_at_all(const unscaling *u)
     for (int r = 0; r < d->ranks && !status; r++)
         any = any || found[r] != 0;
     const group *first = &u->groups[0];
+    HAUL__ASSERT(status || first->left->count == first->marks);
     if (!status && any)
         status = haul_fill_into(haul_slice(first->left, 0, first->marks - 1, first->marks, 1), 1);
     haul__free(found);
@@ -350,6 +363,7 @@ static haul_status look_at_all(const unscaling *u)
 static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
 {
     haul_tensor *each[HAUL__MAX_DEVICES];
+    HAUL__ASSERT(u->count > 0 && u->count <= HAUL__MAX_DEVICES);
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
         if (haul__grad_found(g->found, u->count == 1 ? skipped : HAUL_NONE, g->left) ||
@@ -358,6 +372,7 @@ static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
     }
     if (u->count == 1)
         return each[0];
+    HAUL__ASSERT(each[0]->count == 1);
     haul_tensor *found = haul_empty_like(each[0]);
     return haul__grad_found(found, skipped, haul_stack(each, u->count, 0)) ? NULL : found;
 }
@@ -372,6 +387,7 @@ static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
         status = prepare(s, u);
     if (status)
         return status;
+    HAUL__ASSERT(u->count > 0 && s->scale->storage->device == s->tracker->storage->device);
     haul_device *home = u->groups[0].device;
     haul_tensor *skipped = o->skipped ? haul_identity(o->skipped, home) : number_on(home, HAUL_I64, 0);
     if (haul__failed(skipped) || unscale_all(u) || (u->divided && look_at_all(u)))
@@ -380,10 +396,12 @@ static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
     haul_tensor *sum = found && s->found ? haul_maximum(s->found, haul_to(found, s->scale->storage->device)) : found;
     if (haul__failed(sum))
         return haul_error_status();
+    HAUL__ASSERT(sum->count == 1 && skipped->dtype == HAUL_I64);
     hold(&o->skipped, skipped);
     hold(&o->found, found);
     hold(&s->found, sum);
     attach(o, s);
+    HAUL__ASSERT(o->scaler == s);
     o->unscaled_round = s->round;
     return HAUL_OK;
 }
@@ -401,6 +419,7 @@ bool haul__grad_scaler_has_unscaled(const haul_grad_scaler *scaler, const haul_o
 static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 {
     static const char operation[] = "haul_grad_scaler_unscale";
+    HAUL__ASSERT(s->round > 0 && o->count > 0);
     if (keep_scaler(s, operation) || keep_optimizer(o, operation))
         return haul_error_status();
     unscaling u = {.optimizer = o, .gradients = haul__calloc((size_t)o->count, sizeof *u.gradients)};
@@ -447,6 +466,7 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
         status = keep_optimizer(optimizer, operation);
     if (!status && !is_done(scaler, optimizer, optimizer->unscaled_round))
         status = unscale(scaler, optimizer);
+    HAUL__ASSERT(status || (optimizer->found && is_done(scaler, optimizer, optimizer->unscaled_round)));
     if (!status)
         status = haul__optimizer_guarded_step(optimizer, optimizer->found);
     if (!status)
@@ -457,8 +477,10 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
 static haul_status update(haul_grad_scaler *s)
 {
     haul_tensor *scale = s->scale, *tracker = s->tracker;
+    HAUL__ASSERT(s->found && s->round > 0);
     if (keep_scaler(s, "haul_grad_scaler_update") || haul__grad_scale_update(&scale, &tracker, s->found, &s->how))
         return haul_error_status();
+    HAUL__ASSERT(scale != s->scale && tracker != s->tracker);
     hold(&s->scale, scale);
     hold(&s->tracker, tracker);
     hold(&s->found, NULL);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "base/text/word_list.h"
 #include "core/error.h"
@@ -45,6 +46,7 @@ static haul_status check_setting(const haul__group_setting *s, double value, con
 {
     if (s->flag && value != 0 && value != 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, s->name, "%s is %g; 0 or 1 is expected", s->name, value);
+    HAUL__ASSERT(s->low < s->high);
     return s->flag ? HAUL_OK : haul__optimizer_number(value, s->low, s->high, operation, s->name);
 }
 
@@ -64,6 +66,7 @@ static int find_setting(const haul__optimizer_kind *kind, const char *name, cons
     int  found = haul__optimizer_setting(kind, name);
     if (found >= 0)
         return found;
+    HAUL__ASSERT(found == -1);
     for (int i = 0; i < haul__optimizer_setting_count(kind); i++)
         haul__list_add(names, sizeof names, "%s", kind->settings[i].name);
     haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "this optimizer (%s) has no setting '%s'; it has %s",
@@ -84,7 +87,9 @@ static haul_status check_group(const haul_optimizer *o, int group, bool all, con
 /* Frees state that the settings no longer use. */
 static void drop_unused(haul_optimizer *o)
 {
+    HAUL__ASSERT(o->kind->state_count <= HAUL__MAX_STATES);
     for (int i = 0; i < o->count; i++) {
+        HAUL__ASSERT(o->entries[i].group < o->group_count);
         haul__optimizer_entry *e = &o->entries[i];
         unsigned               used = o->kind->states(o->groups[e->group].values);
         for (int k = 0; k < o->kind->state_count; k++)
@@ -129,6 +134,7 @@ haul_status haul_optimizer_set(haul_optimizer *optimizer, int group, const char 
                  : find_setting(optimizer->kind, setting, operation, "setting");
     if (at < 0)
         return haul_error_status();
+    HAUL__ASSERT(at < haul__optimizer_setting_count(optimizer->kind));
     for (int i = 0; i < optimizer->group_count; i++) {
         double values[HAUL__MAX_SETTINGS];
         memcpy(values, optimizer->groups[i].values, sizeof values);
@@ -151,6 +157,7 @@ haul_status haul__optimizer_set_all(haul_optimizer *o, const double *values, con
     for (int g = 0; g < o->group_count; g++)
         if (haul__optimizer_check_settings(o->kind, values + (ptrdiff_t)g * each, operation))
             return haul_error_status();
+    HAUL__ASSERT(o->group_count > 0 && each > HAUL__LR && each <= HAUL__MAX_SETTINGS);
     for (int g = 0; g < o->group_count; g++)
         memcpy(o->groups[g].values, values + (ptrdiff_t)g * each, (size_t)each * sizeof *values);
     drop_unused(o);
@@ -182,6 +189,7 @@ int haul_optimizer_parameters(haul_optimizer *optimizer, int group, haul_named_t
             out[count] = (haul_named_tensor){e->name, e->parameter, false};
         count++;
     }
+    HAUL__ASSERT(capacity < count || count <= optimizer->count);
     return count;
 }
 
@@ -242,6 +250,7 @@ static haul_status select_list(const haul_optimizer *o, const haul_optimizer_gro
     a->known = haul__calloc((size_t)a->count, sizeof *a->known);
     if (!a->known)
         return haul__fail_memory(ADD_GROUP, (size_t)a->count);
+    HAUL__ASSERT(a->chosen && a->count > 0);
     for (int k = 0; k < a->count; k++)
         for (int i = 0; i < o->count; i++)
             if (o->entries[i].parameter == a->list[k].tensor)
@@ -256,6 +265,7 @@ static haul_status select_parameters(const haul_optimizer *o, const haul_optimiz
                           "a group is selected by one of .module, .parameters and .names, and %s",
                           options->module || options->parameters || options->names ? "more are given"
                                                                                    : "none is given");
+    HAUL__ASSERT(!a->list && !a->known);
     a->chosen = haul__calloc((size_t)o->count + 1, sizeof *a->chosen);
     if (!a->chosen)
         return haul__fail_memory(ADD_GROUP, (size_t)o->count);
@@ -282,6 +292,7 @@ static haul_status read_settings(const haul_optimizer *o, const haul_optimizer_g
         int at = find_setting(o->kind, settings[i].name, ADD_GROUP, settings[i].name);
         if (at < 0)
             return haul_error_status();
+        HAUL__ASSERT(at < HAUL__MAX_SETTINGS);
         values[at] = haul__option(settings[i].given, 0);
     }
     return haul__optimizer_check_settings(o->kind, values, ADD_GROUP);
@@ -310,6 +321,7 @@ static haul_status arrange(const haul_optimizer *o, const addition *a, haul__opt
                 entries[*count] = o->entries[i];
                 entries[(*count)++].group = moved ? o->group_count : o->entries[i].group;
             }
+    HAUL__ASSERT(*count == o->count);
     *old_count = *count;
     for (int k = 0; k < a->count; k++) {
         if (a->known[k])
@@ -319,6 +331,7 @@ static haul_status arrange(const haul_optimizer *o, const addition *a, haul__opt
         if (!haul__optimizer_fill_entry(o->kind, e, a->list[k].tensor, a->list[k].name, *count - 1))
             return haul__fail_memory(ADD_GROUP, sizeof *e);
     }
+    HAUL__ASSERT(*count <= o->count + a->count);
     return check_all_names(entries, *count);
 }
 
@@ -340,6 +353,7 @@ static int add_group(haul_optimizer *o, const addition *a, const haul__optimizer
         haul__free(groups);
         return -1;
     }
+    HAUL__ASSERT(old_count == o->count && count >= old_count && o->entries == before);
     memcpy(groups, o->groups, (size_t)o->group_count * sizeof *groups);
     groups[o->group_count] = *group;
     haul__free(o->groups);
@@ -371,6 +385,7 @@ int haul_optimizer_add_group_with(haul_optimizer *optimizer, const haul_optimize
     int number = read_settings(optimizer, options, group.values) || select_parameters(optimizer, options, &a)
                      ? -1
                      : add_group(optimizer, &a, &group);
+    HAUL__ASSERT(number == -1 || number == optimizer->group_count - 1);
     haul__free(a.list);
     haul__free(a.chosen);
     haul__free(a.known);

@@ -12,6 +12,7 @@
 #include <haul/transfer.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
@@ -49,6 +50,7 @@ static haul_tensor *direction(const haul__update *u, const double *s, haul_tenso
     const double step = (double)u->entry->steps;
     haul_dtype   dtype = u->parameter->dtype;
     haul_tensor *m = haul_lerp_scalar(haul_cast(u->states[0], g->dtype), g, 1 - s[BETA1]);
+    HAUL__ASSERT(u->states[0] && u->states[1] && u->entry->steps > 0);
     haul_tensor *v = haul_lerp_scalar(haul_cast(u->states[1], g->dtype), haul_mul(g, g), 1 - s[BETA2]);
     if (haul_copy_into(u->states[0], haul_cast(m, dtype)) || haul_copy_into(u->states[1], haul_cast(v, dtype)))
         return haul__failed_tensor();
@@ -59,7 +61,8 @@ static haul_tensor *direction(const haul__update *u, const double *s, haul_tenso
 
 static haul_status update_one(const haul__update *u, const double *s)
 {
-    haul_scope  scope;
+    haul_scope scope;
+    HAUL__ASSERT(u->parameter->count == u->grad->count);
     haul_status status = haul__scope_open(&scope, "haul_optimizer_step");
     if (status)
         return status;
@@ -79,6 +82,7 @@ static haul_status update(const haul__optimizer_kind *kind, const double *values
 {
     haul_status status = HAUL_OK;
     (void)kind;
+    HAUL__ASSERT(count > 0 && updates[count - 1].entry->group == updates->entry->group);
     for (int i = 0; i < count && !status; i++)
         status = update_one(&updates[i], values);
     return status;

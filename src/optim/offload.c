@@ -3,6 +3,7 @@
 #include <haul/ops.h>
 #include <haul/transfer.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -37,6 +38,7 @@ static haul_tensor *zeros_on_host(const haul__optimizer_entry *e)
 haul_tensor *haul__state_home(const haul_optimizer *o, const haul__optimizer_entry *e, haul_tensor *s)
 {
     haul_tensor *p = e->parameter;
+    HAUL__ASSERT(!s || s->count == p->count);
     if (haul__is_offloaded(o, e))
         return s ? to_host(e, s) : zeros_on_host(e);
     s = s ? haul_to(s, device_of(e), .dtype = p->dtype) : haul_zeros_like(p);
@@ -55,6 +57,7 @@ int64_t haul__offload_need(const haul_optimizer *o, const haul__optimizer_entry 
     int64_t elements = 0;
     for (int k = 0; k < o->kind->state_count; k++)
         elements += is_used(o, e, k) ? round_up(count, ALIGNMENT) : 0;
+    HAUL__ASSERT(count <= 0 || elements % ALIGNMENT == 0);
     return elements;
 }
 
@@ -88,20 +91,24 @@ static haul_status allocate(const haul_optimizer *o, const haul__optimizer_entry
         largest = larger(largest, haul__offload_need(o, e, smaller(PIECE, e->parameter->count)));
         all += haul__offload_need(o, e, e->parameter->count);
     }
+    HAUL__ASSERT(largest > 0);
     out->room = larger(largest, smaller(all, PIECE));
     if (haul_set_device(out->device))
         return haul_error_status();
+    HAUL__ASSERT(out->room >= largest);
     for (int i = 0; i < 2; i++) {
         out->parts[i] = haul_empty(out->dtype, HAUL_SHAPE(out->room));
         if (haul__failed(out->parts[i]))
             return haul_error_status();
     }
+    HAUL__ASSERT(out->parts[0]->storage != out->parts[1]->storage);
     return HAUL_OK;
 }
 
 haul_status haul__offload_begin(const haul_optimizer *o, haul__offload *out)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(o->offloads);
     out->count = 0;
     for (int i = 0; i < o->count && !status; i++) {
         const haul__optimizer_entry *e = &o->entries[i];
@@ -113,6 +120,7 @@ haul_status haul__offload_begin(const haul_optimizer *o, haul__offload *out)
                               HAUL__MOST_OFFLOAD_BUFFERS);
         status = allocate(o, e, &out->items[out->count++]);
     }
+    HAUL__ASSERT(status || out->count <= HAUL__MOST_OFFLOAD_BUFFERS);
     return status;
 }
 
@@ -121,6 +129,7 @@ haul_status haul__offload_begin(const haul_optimizer *o, haul__offload *out)
 /* Elements of a tensor without gaps, in the order of its memory. */
 static haul_tensor *elements_of(haul_tensor *t, const haul__offload_piece *piece)
 {
+    HAUL__ASSERT(piece->first >= 0 && piece->count > 0 && piece->first + piece->count <= t->count);
     int          axes[HAUL_MAX_DIMS];
     haul_tensor *ordered = t;
     if (!t->contiguous) {
@@ -145,10 +154,13 @@ haul_status haul__offload_bring(const haul_optimizer *o, const haul__offload *x,
 {
     const haul__optimizer_entry *e = u->entry;
     haul_status                  status = HAUL_OK;
-    int64_t                      at = piece->at;
+    HAUL__ASSERT(part == 0 || part == 1);
+    int64_t at = piece->at;
+    HAUL__ASSERT(find(x, e) && piece->at % ALIGNMENT == 0);
     for (int k = 0; k < o->kind->state_count && !status; k++) {
         if (!is_used(o, e, k))
             continue;
+        HAUL__ASSERT(at + piece->count <= find(x, e)->room);
         piece->home[k] = elements_of(home[k], piece);
         u->states[k] = haul_slice(find(x, e)->parts[part], 0, at, at + piece->count, 1);
         status = bring_state(u->states[k], piece->home[k], u->first);
@@ -161,6 +173,7 @@ haul_status haul__offload_bring(const haul_optimizer *o, const haul__offload *x,
 
 haul_status haul__offload_leave(const haul__offload_piece *piece, const haul__update *u)
 {
+    HAUL__ASSERT(piece->count > 0);
     haul_status status = HAUL_OK;
     for (int k = 0; k < HAUL__MAX_STATES && !status; k++)
         if (piece->home[k])

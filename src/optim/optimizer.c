@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "core/error.h"
 #include "core/option.h"
@@ -26,6 +27,7 @@ HAUL__MUTEX_AT_FORK(HAUL__FORK_OPTIMIZERS, alive_lock);
 static void enlist(haul_optimizer *o)
 {
     take_lock();
+    HAUL__ASSERT(!o->next && !o->previous);
     o->next = alive;
     if (alive)
         alive->previous = o;
@@ -36,6 +38,7 @@ static void enlist(haul_optimizer *o)
 static void delist(haul_optimizer *o)
 {
     take_lock();
+    HAUL__ASSERT(!o->next || o->next->previous == o);
     if (o->next)
         o->next->previous = o->previous;
     if (o->previous)
@@ -59,6 +62,7 @@ static const char *name_among(const haul_tensor *t, const haul_named_tensor *ten
 static const char *trained(const haul_optimizer *o, const haul_named_tensor *tensors, int count)
 {
     const char *name = NULL;
+    HAUL__ASSERT(o->count > 0);
     for (int i = 0; i < o->count && !name; i++)
         name = name_among(o->entries[i].parameter, tensors, count);
     return name && o->steps ? name : NULL;
@@ -116,6 +120,7 @@ haul_status haul__optimizer_check_alone(haul_optimizer *const *list, int list_co
 void haul__optimizer_set_entries(haul_optimizer *o, haul__optimizer_entry *entries, int count)
 {
     take_lock();
+    HAUL__ASSERT(entries && count >= o->count);
     o->entries = entries;
     o->count = count;
     give_lock();
@@ -139,6 +144,7 @@ static void destroy(void *object)
 {
     haul_optimizer *o = object;
     delist(o);
+    HAUL__ASSERT(!o->count || o->entries);
     for (int i = 0; i < o->count; i++)
         haul__optimizer_free_entry(&o->entries[i]);
     haul__free(o->entries);
@@ -157,9 +163,11 @@ const haul__class haul__optimizer_class = {.name = "optimizer", .destroy = destr
 bool haul__optimizer_fill_entry(const haul__optimizer_kind *kind, haul__optimizer_entry *e, haul_tensor *parameter,
                                 const char *name, int number)
 {
+    HAUL__ASSERT(!e->name && !e->parameter);
     e->name = name ? haul__strdup(name) : haul__format("%d", number);
     e->parameter = parameter;
     haul__object_keep(e->parameter);
+    HAUL__ASSERT(kind->state_count >= 0 && kind->state_count <= HAUL__MAX_STATES);
     bool made = e->name != NULL;
     for (int i = 0; i < kind->state_count && made; i++) {
         e->state_names[i] = haul__format("%s.%s", e->name, kind->state_names[i]);
@@ -185,12 +193,15 @@ static haul_status fill(haul_optimizer *o, const haul__optimizer_source *source,
         status = haul__fail_memory(operation, (size_t)n * sizeof *o->entries);
     for (int i = 0; i < n && !status; i++) {
         haul__optimizer_entry *e = &o->entries[o->count++];
+        HAUL__ASSERT(o->count <= n);
         if (!haul__optimizer_fill_entry(o->kind, e, all[i].tensor, all[i].name, i))
             status = haul__fail_memory(operation, 0);
+        HAUL__ASSERT(e->parameter == all[i].tensor);
         names[i] = e->name;
     }
     if (!status)
         status = haul__check_names(names, n, operation);
+    HAUL__ASSERT(status || o->count == n);
     haul__free(names);
     haul__free(all);
     return status;
@@ -211,6 +222,7 @@ static haul_status begin(haul_optimizer *o, const haul__optimizer_source *source
     if (!o->groups)
         return haul__fail_memory(operation, sizeof *o->groups);
     o->group_count = 1;
+    HAUL__ASSERT(o->group_count == 1 && o->entries[0].group == 0);
     memcpy(o->groups->values, values, sizeof o->groups->values);
     memcpy(o->defaults, values, sizeof o->defaults);
     return HAUL_OK;
@@ -239,6 +251,7 @@ haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, const haul
         return NULL;
     }
     o->module = source->module;
+    HAUL__ASSERT(o->count > 0 && o->group_count == 1);
     haul__object_keep(o->module);
     enlist(o);
     return haul__own(o, operation);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
@@ -60,6 +61,7 @@ static haul_status call(const own *o, const haul_optimizer_update *u, const char
         return haul_error_status();
     haul_status status = haul_set_device(haul_tensor_device(u->parameter)); /* the scope restores the setting */
     if (!status) {
+        HAUL__ASSERT(u->parameter && u->gradient && u->step > 0);
         haul__guest before = haul__guest_begin();
         status = haul__guest_end(&before, o->function(u, o->context), step);
     }
@@ -74,12 +76,14 @@ static haul_status update(const haul__optimizer_kind *kind, const double *values
                           int count)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(kind->by_operations && count <= HAUL__MAX_UPDATES);
     for (int i = 0; i < count && !status; i++) {
         const haul__update   *x = &updates[i];
         haul_optimizer_update u = {
             .parameter = x->parameter, .gradient = x->grad, .settings = values, .step = x->entry->steps};
         for (int k = 0; k < HAUL__MAX_STATES; k++)
             u.states[k] = k < kind->state_count ? x->states[k] : HAUL_NONE;
+        HAUL__ASSERT(x->entry->steps == updates->entry->steps);
         status = call((const own *)(const void *)kind, &u, x->entry->name);
     }
     return status;
@@ -102,6 +106,7 @@ static const char *add_name(own *o, const char *name, const char *what)
         return NULL;
     }
     o->names[o->name_count++] = copy;
+    HAUL__ASSERT(o->name_count < 1 + HAUL__MAX_SETTINGS + HAUL__MAX_STATES);
     return copy;
 }
 
@@ -131,11 +136,13 @@ static haul_status take_settings(own *o, const haul_optimizer_setting *settings,
                           "the first setting is '%s'; \"lr\", the learning rate, is expected",
                           i ? o->kind.settings[HAUL__LR].name : "");
     return HAUL_OK;
+    HAUL__ASSERT(o->kind.momentum < i && o->name_count == 1 + i);
 }
 
 static haul_status take_states(own *o, const char *const *states)
 {
     haul__optimizer_kind *kind = &o->kind;
+    HAUL__ASSERT(kind->state_count == 0);
     for (; kind->state_count < HAUL__MAX_STATES && states[kind->state_count]; kind->state_count++) {
         const char *name = add_name(o, states[kind->state_count], "states");
         if (!name)
@@ -149,6 +156,7 @@ static haul_status take_states(own *o, const char *const *states)
         kind->state_names[kind->state_count] = name;
     }
     return HAUL_OK;
+    HAUL__ASSERT(kind->state_count <= HAUL__MAX_STATES);
 }
 
 static haul_optimizer *make(own *o, const char *kind, const haul_optimizer_options *options)
@@ -164,6 +172,7 @@ static haul_optimizer *make(own *o, const char *kind, const haul_optimizer_optio
         return NULL;
     o->kind.states = o->kind.state_count ? all_states : no_states;
     o->kind.saves_steps = o->kind.state_count > 0;
+    HAUL__ASSERT(o->name_count == 1 + haul__optimizer_setting_count(&o->kind) + o->kind.state_count);
     return haul__optimizer_new(
         &o->kind, &(haul__optimizer_source){options->module, options->parameters, options->count}, values, operation);
 }

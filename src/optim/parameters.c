@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/tensors.h"
@@ -25,6 +26,7 @@ static haul_status check_parameter(const haul_named_tensor *p, int place, const 
     char number[24];
     snprintf(number, sizeof number, "%d", place);
     const char *name = p->name ? p->name : number;
+    HAUL__ASSERT(place >= 0);
     if (haul__check_tensor(operation, "parameters", p->tensor))
         return haul_error_status();
     if (!haul_dtype_is_float(p->tensor->dtype))
@@ -46,6 +48,7 @@ static int distinct(haul_named_tensor *list, int count)
     for (int i = 0; i < count; i++)
         if (!list[i].is_buffer && !find(list, kept, list[i].tensor))
             list[kept++] = list[i];
+    HAUL__ASSERT(kept <= count);
     return kept;
 }
 
@@ -59,6 +62,7 @@ static haul_status take_names(haul_module *module, haul_named_tensor *list, int 
         const haul_named_tensor *known = find(all, n, list[i].tensor);
         list[i].name = known ? known->name : list[i].name;
     }
+    HAUL__ASSERT(n >= 0);
     haul__free(all);
     return HAUL_OK;
 }
@@ -98,6 +102,7 @@ haul_named_tensor *haul__parameter_list(haul_module *module, const haul_named_te
         haul__free(all);
         return NULL;
     }
+    HAUL__ASSERT(*out_count <= count);
     return all;
 }
 
@@ -115,6 +120,7 @@ haul_status haul__check_names(const char *const *names, int count, const char *o
     if (count)
         memcpy(sorted, names, (size_t)count * sizeof *sorted);
     qsort(sorted, (size_t)count, sizeof *sorted, by_text);
+    HAUL__ASSERT(count >= 0);
     for (int i = 1; i < count && !status; i++)
         if (!strcmp(sorted[i - 1], sorted[i]))
             status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "parameters",

@@ -9,6 +9,7 @@
  * gradients hardly change. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "engine/operation.h"
@@ -112,6 +113,8 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     bool            momentum = !haul__is_none(in[BUFFER]);
     haul_tensor    *any = in[SQUARE_AVG]; /* stands in for an absent state */
     haul_tensor    *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
+    HAUL__ASSERT(!haul__is_none(any) && in[PARAMETER]->count == any->count);
+    HAUL__ASSERT(in[PARAMETER]->count == in[GRAD]->count);
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->s_at = in[SQUARE_AVG]->offset;
@@ -176,8 +179,10 @@ static haul_status update(const haul__optimizer_kind *kind, const double *values
                                 .eps = values[EPS],
                                 .momentum = values[MOMENTUM],
                                 .weight_decay = values[WEIGHT_DECAY]};
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES);
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
+        HAUL__ASSERT(!u->guard.found == !updates->guard.found);
         in[PARAMETER] = u->parameter;
         for (int k = 0; k < 3; k++)
             in[SQUARE_AVG + k] = used & 1u << k ? u->states[k] : HAUL_NONE;

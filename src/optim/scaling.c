@@ -2,6 +2,7 @@
  * scale is adapted, without the host knowing (Micikevicius et al., "Mixed precision training", 2018). */
 #include "optim/scaling.h"
 
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -126,6 +127,8 @@ static haul_status compute_unscale(haul__call *c)
                                    .count = grad->count,
                                    .piece = piece_of(grad->count),
                                    .offsets = {grad->offset, marks->offset + a->at, scale->offset}};
+    HAUL__ASSERT(a->at >= 0 && a->at + p.items <= marks->count);
+    HAUL__ASSERT(scale->count == 1);
     return haul__launch_kernel(c, HAUL__K_grad_unscale, grad->dtype, .outs = c->operands, .out_count = 2,
                                .ins = c->operands + 2, .in_count = 1, HAUL__PARAMS(p), .grain = 4);
 }
@@ -152,10 +155,11 @@ static haul_status compute_found(haul__call *c)
     const haul_tensor *marks = c->operands[2];
     bool               counts = haul__has(c, 1);
     haul_tensor       *outs[] = {c->operands[0], c->operands[counts ? 1 : 0]}; /* any buffer will do */
-    scaling_params     p = {.items = 1,
-                            .count = marks->count,
-                            .offsets = {outs[0]->offset, outs[1]->offset, marks->offset},
-                            .counts = counts};
+    HAUL__ASSERT(outs[0]->count == 1 && marks->count > 0);
+    scaling_params p = {.items = 1,
+                        .count = marks->count,
+                        .offsets = {outs[0]->offset, outs[1]->offset, marks->offset},
+                        .counts = counts};
     return haul__launch_kernel(c, HAUL__K_grad_found, HAUL_F32, .outs = outs, .out_count = 2, .ins = c->operands + 2,
                                .in_count = 1, HAUL__PARAMS(p), .grain = 1);
 }
@@ -191,6 +195,7 @@ static haul_status compute_update(haul__call *c)
                                   .backoff = haul__scalar_bits(HAUL_F32, how->backoff),
                                   .least = haul__scalar_bits(HAUL_F32, how->least),
                                   .interval = how->interval};
+    HAUL__ASSERT(how->interval > 0 && how->least > 0 && how->growth > 1);
     for (int i = 0; i < 2; i++)
         p.offsets[i] = c->results[i]->offset;
     for (int i = 0; i < 3; i++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/thread.h"
 #include "core/trial.h"
@@ -13,6 +14,7 @@
 static void destroy(void *object)
 {
     haul_schedule *s = object;
+    HAUL__ASSERT(!s->child_count || s->children);
     for (int i = 0; i < s->child_count; i++)
         haul__object_release(s->children[i]);
     haul__object_release(s->optimizer);
@@ -67,6 +69,7 @@ static haul_status fill(haul_schedule *s, const haul__schedule_target *t, const 
 {
     s->optimizer = t->optimizer;
     haul__object_keep(s->optimizer);
+    HAUL__ASSERT(!s->groups && !s->bases);
     s->group_count = t->groups ? t->count : t->optimizer->group_count;
     s->groups = haul__calloc((size_t)s->group_count, sizeof *s->groups);
     s->bases = haul__calloc((size_t)s->group_count, sizeof *s->bases);
@@ -74,6 +77,7 @@ static haul_status fill(haul_schedule *s, const haul__schedule_target *t, const 
         return haul__fail_memory(operation, (size_t)s->group_count * sizeof *s->bases);
     for (int k = 0; k < s->group_count; k++) {
         haul__optimizer_group *g = &t->optimizer->groups[s->groups[k] = t->groups ? t->groups[k] : k];
+        HAUL__ASSERT(s->groups[k] >= 0 && s->groups[k] < t->optimizer->group_count);
         s->bases[k] = g->has_base ? g->base : g->values[HAUL__LR];
     }
     return HAUL_OK;
@@ -100,6 +104,7 @@ haul_schedule *haul__schedule_new(const haul__schedule_kind *kind, const haul__s
         return NULL;
     }
     s->kind = kind;
+    HAUL__ASSERT(count >= 0 && count <= HAUL__SCHEDULE_NUMBERS);
     memcpy(s->numbers, numbers, (size_t)count * sizeof *numbers);
     if (fill(s, target, operation)) {
         haul__object_release(s);
@@ -108,6 +113,7 @@ haul_schedule *haul__schedule_new(const haul__schedule_kind *kind, const haul__s
     s = haul__own(s, operation);
     if (!s)
         return NULL;
+    HAUL__ASSERT(s->group_count > 0 && !s->child_count);
     set_bases(s);
     return haul__schedule_begin(s) ? NULL : s;
 }
@@ -129,6 +135,7 @@ haul_status haul__schedule_begin(haul_schedule *s)
 
 haul_status haul__schedule_advance(haul_schedule *s, double metric)
 {
+    HAUL__ASSERT(s->count >= 0);
     if (s->kind->step)
         return s->kind->step(s, metric);
     s->count++;
@@ -142,6 +149,7 @@ static const haul_schedule *next_of(const haul_schedule *s)
 {
     while (s->child_count) {
         int i = 0;
+        HAUL__ASSERT(s->milestones && s->count >= 0);
         while (i < s->child_count - 1 && s->milestones[i] <= s->count + 1)
             i++;
         s = s->children[i];
@@ -190,6 +198,7 @@ int64_t haul_schedule_steps(const haul_schedule *schedule)
 /* Undoes what making the parts has done to the rates: all groups get their base rates, then the first part begins. */
 static haul_status begin_chain(haul_schedule *s)
 {
+    HAUL__ASSERT(s->child_count > 0 && s->group_count == 0);
     for (int i = 0; i < s->child_count; i++)
         for (int k = 0; k < s->children[i]->group_count; k++)
             haul__schedule_set_rate(s->children[i], k, s->children[i]->bases[k]);
@@ -201,6 +210,7 @@ static haul_status step_chain(haul_schedule *s, double metric)
     int i = 0;
     while (i < s->child_count - 1 && s->milestones[i] <= s->count + 1)
         i++;
+    HAUL__ASSERT(i < s->child_count && s->children[i]->levels < s->levels);
     bool        begins = i && s->milestones[i - 1] == s->count + 1;
     haul_status status = begins ? haul__schedule_begin(s->children[i]) : haul__schedule_advance(s->children[i], metric);
     s->count += !status;
@@ -262,6 +272,8 @@ haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_
         haul__object_keep(s->children[s->child_count] = part);
         s->levels = part->levels >= s->levels ? part->levels + 1 : s->levels;
     }
+    HAUL__ASSERT(s->levels > 0 && s->levels <= MOST_LEVELS);
+    HAUL__ASSERT(s->child_count == count && !s->optimizer);
     if (count > 1)
         memcpy(s->milestones, milestones, ((size_t)count - 1) * sizeof *milestones);
     s = haul__own(s, operation);
@@ -276,9 +288,11 @@ static haul_status move_chain(haul_schedule *s, int64_t steps)
     haul_status status = HAUL_OK;
     for (int i = 0; i < s->child_count && !status; i++) {
         const int64_t begin = i ? s->milestones[i - 1] : 0;
-        const bool    ends = i < s->child_count - 1 && s->milestones[i] <= steps;
+        HAUL__ASSERT(steps >= 0);
+        const bool ends = i < s->child_count - 1 && s->milestones[i] <= steps;
         if (begin > steps)
             break;
+        HAUL__ASSERT((ends ? s->milestones[i] - 1 : steps) >= begin);
         status = haul__schedule_move(s->children[i], (ends ? s->milestones[i] - 1 : steps) - begin);
     }
     return status;
@@ -286,6 +300,7 @@ static haul_status move_chain(haul_schedule *s, int64_t steps)
 
 haul_status haul__schedule_move(haul_schedule *s, int64_t steps)
 {
+    HAUL__ASSERT(steps >= 0);
     haul_status status = haul__schedule_begin(s);
     if (!status && s->kind->needs_metric && steps)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_schedule_step", "schedule", "the steps of a %s need metrics",
@@ -309,6 +324,7 @@ static void give(double value, double *out, int capacity, int *at)
 
 static void write_state(const haul_schedule *s, double *out, int capacity, int *at)
 {
+    HAUL__ASSERT(s->count >= 0 && s->stalled >= 0 && s->cooling >= 0);
     give((double)s->count, out, capacity, at);
     give(s->best, out, capacity, at);
     give((double)s->stalled, out, capacity, at);
@@ -330,6 +346,7 @@ int haul_schedule_state(const haul_schedule *schedule, double *out, int capacity
         return -1;
     }
     write_state(schedule, out, capacity, &count);
+    HAUL__ASSERT(count >= OWN_NUMBERS);
     return count;
 }
 
@@ -343,6 +360,7 @@ static bool is_sound(const haul_schedule *s, const double **state)
     const double *mine = *state;
     bool          sound = is_count(mine[0]) && is_count(mine[2]) && is_count(mine[3]);
     *state += OWN_NUMBERS + s->group_count;
+    HAUL__ASSERT(s->group_count >= 0 && !s->group_count == !s->optimizer);
     for (int k = 0; k < s->group_count; k++)
         sound = sound && mine[OWN_NUMBERS + k] >= 0 && mine[OWN_NUMBERS + k] < INFINITY;
     for (int i = 0; i < s->child_count; i++)
@@ -361,6 +379,7 @@ static void read_state(haul_schedule *s, const double **state)
         s->bases[k] = *(*state)++;
     for (int i = 0; i < s->child_count; i++)
         read_state(s->children[i], state);
+    HAUL__ASSERT(s->count >= 0 && s->stalled >= 0 && s->cooling >= 0);
     for (int k = 0; k < s->group_count; k++)
         s->optimizer->groups[s->groups[k]].base = s->bases[k];
 }
@@ -384,5 +403,6 @@ haul_status haul_schedule_load_state(haul_schedule *schedule, const double *stat
         return haul__fail(HAUL_FORMAT, operation, "state", "the numbers are not those of a schedule");
     at = state;
     read_state(schedule, &at);
+    HAUL__ASSERT(at == state + count);
     return HAUL_OK;
 }

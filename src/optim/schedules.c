@@ -1,6 +1,7 @@
 /* The schedules, by those formulas of torch.optim.lr_scheduler that give the rate of a step t directly. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "optim/optimizer.h"
@@ -134,10 +135,12 @@ static int phase_of(const double *n, double t, double *part)
     const int    last = three ? 2 : 1;
     int          phase = 0;
     t = fmin(t, n[CYCLE] - 1);
+    HAUL__ASSERT(three == 0 || ends[0] <= ends[1]);
     while (phase < last && t > ends[phase])
         phase++;
     double begin = phase ? ends[phase - 1] : 0;
     *part = ends[phase] > begin ? (t - begin) / (ends[phase] - begin) : 1;
+    HAUL__ASSERT(*part <= 1);
     return phase;
 }
 
@@ -152,10 +155,12 @@ static haul_status apply_one_cycle(haul_schedule *s)
         return haul__fail(HAUL_STATE, "haul_schedule_step", "schedule",
                           "the cycle has %g steps, which are over; make it with as many steps as the training has",
                           n[CYCLE]);
+    HAUL__ASSERT(s->count >= 0 && s->group_count > 0);
     const int phase = phase_of(n, (double)s->count, &part);
     for (int k = 0; k < s->group_count; k++) {
         haul__optimizer_group *g = &s->optimizer->groups[s->groups[k]];
         haul__schedule_set_rate(s, k, between(n, rates[phase], rates[phase + 1], part));
+        HAUL__ASSERT(!cycles || s->optimizer->kind->momentum >= 0);
         if (cycles)
             g->values[s->optimizer->kind->momentum] = between(n, momenta[phase], momenta[phase + 1], part);
     }
@@ -226,6 +231,7 @@ static bool is_better(const haul_schedule *s, double metric)
 static haul_status step_plateau(haul_schedule *s, double metric)
 {
     const double *n = s->numbers;
+    HAUL__ASSERT(s->group_count > 0 && s->stalled >= 0 && s->cooling >= 0);
     s->count++;
     if (is_better(s, metric)) {
         s->best = metric;

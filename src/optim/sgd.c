@@ -2,6 +2,7 @@
  * g += decay p; v = momentum v; v += (1 - dampening) g; p += -lr v. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -118,6 +119,8 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     haul_dtype          dtype = value->dtype;
     bool                momentum = !haul__is_none(in[VELOCITY]), guarded = !haul__is_none(in[FOUND]);
     haul_tensor        *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
+    HAUL__ASSERT(momentum == (s->momentum != 0));
+    HAUL__ASSERT((momentum && guarded) == !haul__is_none(in[MADE]));
     params->items = value->count;
     params->p_at = value->offset;
     params->v_at = momentum ? in[VELOCITY]->offset : 0;
@@ -194,10 +197,12 @@ static haul_status update(const haul__optimizer_kind *kind, const double *values
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     sgd_settings s = settings_of(values);
     bool         momentum = s.momentum != 0, guarded = updates->guard.found != NULL;
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES);
     s.first = updates->first;
     s.from = guarded ? updates->guard.from : 0;
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
+        HAUL__ASSERT(!u->guard.found == !guarded && u->first == updates->first);
         in[PARAMETER] = u->parameter;
         in[VELOCITY] = momentum ? u->states[0] : HAUL_NONE;
         in[MADE] = momentum && guarded ? u->guard.made : HAUL_NONE;

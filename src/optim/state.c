@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -23,6 +24,7 @@ static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL
 
 haul_status haul__optimizer_entry_steps(const haul__optimizer_entry *e, int64_t *steps)
 {
+    HAUL__ASSERT(e->steps >= 0 && (!e->made || (e->made->dtype == HAUL_I64 && e->made->count == 2)));
     *steps = e->steps;
     if (!e->made)
         return HAUL_OK;
@@ -50,6 +52,7 @@ static haul_status refresh_steps(haul__optimizer_entry *e)
         status = haul__status_of(t);
         if (!haul__failed(t)) {
             haul__object_keep(t);
+            HAUL__ASSERT(t != e->steps_tensor && t->count == 1);
             haul__object_release(e->steps_tensor);
             e->steps_tensor = t;
         }
@@ -88,6 +91,7 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
             out[count - 1] = (haul_named_tensor){e->state_names[k], t, true};
         }
     }
+    HAUL__ASSERT(kind->state_count <= HAUL__MAX_STATES);
     if (optimizer->scaler) {
         haul_tensor *of_scaler[SCALER_STATES];
         haul__grad_scaler_state(optimizer->scaler, &of_scaler[0], &of_scaler[1]);
@@ -95,6 +99,7 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
             if (count < capacity)
                 out[count] = (haul_named_tensor){scaler_names[k], of_scaler[k], true};
     }
+    HAUL__ASSERT(count >= 0);
     return count;
 }
 
@@ -144,6 +149,7 @@ static haul_status take_state(const haul_optimizer *o, const haul__optimizer_ent
     haul_tensor *detached = haul_detach(t->tensor);
     haul_tensor *ordered = haul__failed(detached) ? NULL : haul__copy_to_order_of(detached, p);
     *out = haul__failed(ordered) ? NULL : haul__state_home(o, e, ordered);
+    HAUL__ASSERT(haul__failed(*out) || haul__state_is_home(o, e, *out));
     return haul__status_of(*out);
 }
 
@@ -152,6 +158,7 @@ static haul_status take_scaler(haul_optimizer *o, const haul_named_tensor *t, in
 {
     static const char operation[] = "haul_optimizer_load_state";
     haul_tensor      *of_scaler[SCALER_STATES];
+    HAUL__ASSERT(k >= 0 && k < SCALER_STATES);
     if (!o->scaler)
         return haul__fail(
             HAUL_INVALID_ARGUMENT, operation, "tensors",
@@ -179,6 +186,7 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
         if (!strcmp(scaler_names[k], t->name))
             return take_scaler(o, t, k, scaler);
     for (int i = 0; i < o->count; i++) {
+        HAUL__ASSERT(saved_count(kind) <= HAUL__MAX_STATES + 1);
         const haul__optimizer_entry *e = &o->entries[i];
         for (int k = 0; k < saved_count(kind); k++) {
             if (strcmp(e->state_names[k], t->name))
@@ -187,6 +195,7 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
                 return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
             in[i].found |= 1 << k;
             return k < kind->state_count ? take_state(o, e, k, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
+            HAUL__ASSERT(in[i].found < 1 << saved_count(kind));
         }
     }
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
@@ -196,6 +205,7 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
 /* For each parameter, all states that its settings use must be there, or none. */
 static haul_status check_complete(const haul_optimizer *o, const incoming *in, haul_tensor *const *scaler)
 {
+    HAUL__ASSERT(!scaler[0] || o->scaler);
     if (!scaler[0] != !scaler[1])
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_optimizer_load_state", "tensors", "'%s' is missing",
                           scaler_names[scaler[0] ? 1 : 0]);
@@ -209,10 +219,12 @@ static haul_status check_complete(const haul_optimizer *o, const incoming *in, h
 
 void haul__optimizer_entry_set(haul__optimizer_entry *e, haul_tensor *const *states, int64_t steps)
 {
+    HAUL__ASSERT(steps >= 0);
     for (int k = 0; k < HAUL__MAX_STATES; k++) {
         haul__object_keep(states[k]);
         haul__object_release(e->states[k]);
         e->states[k] = states[k];
+        HAUL__ASSERT(!e->states[k] || e->states[k]->count == e->parameter->count);
         haul__set_role(e->states[k], HAUL__ROLE_STATE);
     }
     haul__object_release(e->made);
@@ -227,6 +239,7 @@ static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *sc
     o->skipped = NULL;
     if (scaler[0])
         haul__grad_scaler_set_state(o->scaler, scaler[0], scaler[1]);
+    HAUL__ASSERT(!scaler[0] == !scaler[1]);
     for (int i = 0; i < o->count; i++)
         haul__optimizer_entry_set(&o->entries[i], in[i].states, o->kind->saves_steps ? in[i].steps : steps);
 }
@@ -236,6 +249,7 @@ static haul_status load_joint(haul_optimizer *o, const haul_named_tensor *tensor
 {
     static const char operation[] = "haul_optimizer_load_state";
     haul_status       status = HAUL_OK;
+    HAUL__ASSERT(count >= 0 && steps >= 0);
     for (int i = 0; i < count && !status; i++)
         status = tensors[i].name ? haul__check_tensor(operation, "tensors", tensors[i].tensor)
                                  : haul__fail_null(operation, "tensors");
@@ -271,6 +285,7 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
         return status;
     }
     incoming *in = haul__calloc((size_t)optimizer->count, sizeof *in);
+    HAUL__ASSERT(optimizer->count > 0);
     if (!in)
         status = haul__fail_memory(operation, (size_t)optimizer->count * sizeof *in);
     for (int i = 0; i < count && !status; i++)

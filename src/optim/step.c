@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -28,6 +29,7 @@ haul_status haul__infer_step(haul__call *c)
 {
     const haul__operand *specs = c->operation->operands;
     const int            each = c->operation->repeat;
+    HAUL__ASSERT(each > 0 && c->count % each == 0);
     for (int first = 0; first < c->count; first += each) {
         const haul_tensor *p = c->operands[first];
         for (int k = 1; k < each; k++) {
@@ -54,6 +56,7 @@ haul_status haul__step_each(haul__call *c,
 {
     const int   each = c->operation->repeat;
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(each > 0 && c->count % each == 0 && c->count <= 64);
     for (int i = 0; i < c->count && !status; i += each) {
         status = one(c, c->operands + i, params);
         if (!status)
@@ -78,6 +81,7 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
     static const char  operation[] = "haul_optimizer_step";
     const haul_tensor *p = e->parameter;
     char               have[160], want[160];
+    HAUL__ASSERT(haul_dtype_is_float(p->dtype) && e->name);
     if (!haul__shape_equal(&g->shape, &p->shape) || g->dtype != p->dtype)
         return haul__fail(HAUL_SHAPE, operation, "gradient", "the gradient of '%s' is %s, the parameter %s", e->name,
                           haul__tensor_text(g, have, sizeof have), haul__tensor_text(p, want, sizeof want));
@@ -94,6 +98,7 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
 
 static const double *values_of(const haul_optimizer *o, const haul__optimizer_entry *e)
 {
+    HAUL__ASSERT(e->group >= 0 && e->group < o->group_count);
     return o->groups[e->group].values;
 }
 
@@ -110,6 +115,7 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
         if (haul__failed(out->states[i]))
             return haul_error_status();
         haul__set_role(out->states[i], HAUL__ROLE_STATE);
+        HAUL__ASSERT(haul__state_is_home(o, e, out->states[i]));
     }
     return HAUL_OK;
 }
@@ -118,6 +124,8 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
 static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_device *device = e->parameter->storage->device;
+    HAUL__ASSERT(!found || (found->dtype == HAUL_F32 && found->count == 1));
+    HAUL__ASSERT(!e->made || (e->made->dtype == HAUL_I64 && e->made->count == 2));
     if (!found && !e->made)
         return HAUL_OK;
     if (haul_set_device(device)) /* the scope restores the setting */
@@ -143,6 +151,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     haul_tensor *g = e->parameter->grad;
     if (!g)
         return HAUL_OK;
+    HAUL__ASSERT(!out->grad && !out->made && e->steps >= 0);
     out->steps = e->steps;
     out->first = o->kind->state_count && !e->states[0];
     haul_status status = check_grad(e, g);
@@ -155,6 +164,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     if (status)
         return status;
     out->grad = haul__tensor_same_layout(g, e->parameter) ? g : haul__to_order_of(g, e->parameter);
+    HAUL__ASSERT(haul__failed(out->grad) || haul__tensor_same_layout(out->grad, e->parameter));
     return haul__status_of(out->grad);
 }
 
@@ -165,6 +175,7 @@ static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e, 
     static const char operation[] = "haul_optimizer_step";
     if (!found->grad || haul__dry_run_made(e->parameter->storage))
         return HAUL_OK;
+    HAUL__ASSERT(haul__is_trial());
     haul_status status = haul__dry_run_keep_integer(o, &e->steps, operation);
     if (!status && found->made && found->made != e->made)
         status = haul__dry_run_keep_tensor(o, &e->made, operation);
@@ -197,6 +208,7 @@ static void adopt(haul_tensor **place, haul_tensor *t)
 /* The entry takes over the prepared work, and counts the step. */
 static void take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
+    HAUL__ASSERT(found->grad && e->steps >= found->steps);
     for (int i = 0; i < o->kind->state_count; i++)
         adopt(&e->states[i], found->states[i]);
     adopt(&e->made, found->made);
@@ -240,6 +252,7 @@ static void describe(const stepping *x, int entry, haul__update *u)
     const prepared *found = &x->found[entry];
     u->entry = &x->o->entries[entry];
     u->parameter = u->entry->parameter;
+    HAUL__ASSERT(found->grad && found->grad->count == u->entry->parameter->count);
     u->grad = found->grad;
     u->first = found->first;
     u->guard = (haul__guard){.found = found->found, .made = found->made, .from = (int)(found->steps & 1)};
@@ -254,6 +267,7 @@ static haul_status bring_piece(stepping *x, batch *b, int64_t count, int64_t pla
     haul__offload_piece *piece = &b->pieces[b->count];
     haul_tensor         *home[HAUL__MAX_STATES];
     memcpy(home, u->states, sizeof home);
+    HAUL__ASSERT(count > 0 && x->at + count <= x->o->entries[x->next].parameter->count);
     *piece = (haul__offload_piece){.first = x->at, .count = count, .at = place};
     return haul__offload_bring(x->o, &x->offload, b->part, home, piece, u);
 }
@@ -275,6 +289,7 @@ static void advance(stepping *x, int64_t count)
 {
     x->at += count;
     if (!count || x->at == x->o->entries[x->next].parameter->count) {
+        HAUL__ASSERT(x->at <= x->o->entries[x->next].parameter->count);
         x->next++;
         x->at = 0;
     }
@@ -296,12 +311,14 @@ static haul_status prepare_batch(stepping *x, int part, batch *b)
         if (b->count && (!fits || !is_alike(o, first, x->next, x->found)))
             break;
         describe(x, x->next, &b->updates[b->count]);
+        HAUL__ASSERT(b->count || fits);
         b->pieces[b->count].count = count;
         if (count)
             status = bring_piece(x, b, count, used);
         used += count ? haul__offload_need(o, &o->entries[x->next], count) : 0;
         advance(x, count);
     }
+    HAUL__ASSERT(status || b->count || x->next == o->count);
     return status;
 }
 
@@ -311,6 +328,7 @@ static haul_status update(const stepping *x, const batch *b)
     haul_optimizer *o = x->o;
     for (int i = 0; i < b->count; i++)
         take(o, b->updates[i].entry, &x->found[b->updates[i].entry - o->entries]);
+    HAUL__ASSERT(b->count > 0);
     haul_status status = o->kind->update(o->kind, values_of(o, b->updates->entry), b->updates, b->count);
     for (int i = 0; i < b->count && !status && x->offload.count; i++)
         if (b->pieces[i].count)
@@ -323,6 +341,7 @@ static void return_ahead(const haul_optimizer *o, int first)
 {
     bool works = true;
     for (int i = first; i < o->count && i < first + HAUL__MAX_UPDATES && works; i++) {
+        HAUL__ASSERT(first >= 0 && first < o->count);
         const haul__optimizer_entry *e = &o->entries[i];
         const haul_tensor           *g = e->parameter->grad;
         works = !g || (haul__spill_return_ahead(e->parameter->storage, 0) && haul__spill_return_ahead(g->storage, 0));
@@ -344,6 +363,7 @@ static haul_status change_all(stepping *x)
         if (haul__may_spill() && turns[!part].count)
             return_ahead(x->o, (int)(turns[!part].updates->entry - x->o->entries));
     }
+    HAUL__ASSERT(status || x->next == x->o->count);
     return status;
 }
 
@@ -356,6 +376,7 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
     x.found = haul__small_alloc(bytes);
     x.offload.count = x.next = 0;
     x.at = 0;
+    HAUL__ASSERT(o->count > 0 && o->group_count > 0);
     if (!x.found)
         return haul__fail_memory("haul_optimizer_step", bytes);
     memset(x.found, 0, bytes);
@@ -386,6 +407,7 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
                           "this optimizer (%s) computes the loss several times in a step; call "
                           "haul_optimizer_step_closure with a function that computes it",
                           optimizer->kind->name);
+    HAUL__ASSERT(!found || (found->dtype == HAUL_F32 && found->count == 1));
     haul_scope *scope = haul__divided_refuse(optimizer, operation) ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
@@ -23,6 +24,7 @@ static const double least_curvature = 1e-10; /* of y s, for a pair to be kept */
 
 haul_status haul__lbfgs_form_of(const haul_optimizer *o, haul__lbfgs_form *out, const char *operation)
 {
+    HAUL__ASSERT(o->count > 0 && o->group_count == 1);
     const haul_tensor *first = o->entries[0].parameter;
     *out = (haul__lbfgs_form){.dtype = haul__sum_dtype(first->dtype), .device = first->storage->device};
     for (int i = 0; i < o->count; i++) {
@@ -36,6 +38,7 @@ haul_status haul__lbfgs_form_of(const haul_optimizer *o, haul__lbfgs_form *out, 
         if (__builtin_add_overflow(out->size, p->count, &out->size))
             return haul__fail(HAUL_SHAPE, operation, "parameters", "the parameters have too many elements");
     }
+    HAUL__ASSERT(out->size >= 0);
     return HAUL_OK;
 }
 
@@ -47,6 +50,7 @@ static haul_scope *work(const haul__lbfgs_step *s)
         return NULL;
     haul_set_grad_enabled(false);
     haul__place_as_given();
+    HAUL__ASSERT(s->form.device);
     if (!haul_set_device(s->form.device))
         return scope;
     haul_scope_pop(scope);
@@ -78,6 +82,7 @@ static haul_tensor *flat(const haul__lbfgs_step *s, bool gradients)
     }
     if (i == o->count)
         result = haul_cat(list, o->count, 0);
+    HAUL__ASSERT(haul__failed(result) || result->count == s->form.size);
     haul__free(list);
     return haul__failed(result) ? NULL : result;
 }
@@ -99,6 +104,7 @@ static haul_status read_numbers(haul_tensor *const *tensors, int count, double *
 {
     haul_tensor *all = haul_stack(tensors, count, 0);
     float        values[4];
+    HAUL__ASSERT(count > 0 && count <= 4);
     if (haul__failed(all))
         return haul_error_status();
     if (all->dtype == HAUL_F64)
@@ -128,7 +134,9 @@ static haul_status put_parameters(const haul__lbfgs_step *s, haul_tensor *next)
         haul_tensor *p = o->entries[i].parameter, *piece = haul_slice(next, 0, at, at + p->count, 1);
         status = haul_copy_into(p, haul_cast(haul_reshape(piece, p->shape), p->dtype));
     }
+    HAUL__ASSERT(next->count == s->form.size);
     return status;
+    HAUL__ASSERT(status || at == s->form.size);
 }
 
 haul_status haul__lbfgs_move(const haul__lbfgs_step *s, double t)
@@ -136,6 +144,8 @@ haul_status haul__lbfgs_move(const haul__lbfgs_step *s, double t)
     haul_scope *scope = work(s);
     if (!scope)
         return haul_error_status();
+    HAUL__ASSERT(s->x && s->x->count == s->form.size);
+    HAUL__ASSERT(t == 0 || s->m->direction);
     haul_tensor *next = t == 0 ? s->x : haul_add(s->x, haul_mul_scalar(s->m->direction, t));
     haul_status  status = haul__status_of(next);
     if (!status)
@@ -149,6 +159,7 @@ static haul_status describe(haul__lbfgs_step *s, haul_tensor *loss, double t, ha
     haul_tensor *g = flat(s, true), *d = s->m->direction;
     if (!g)
         return haul_error_status();
+    HAUL__ASSERT(g->count == s->form.size && (!d || d->count == g->count));
     haul_tensor *list[] = {haul_to(loss, s->form.device), largest(g), d ? dot(g, d) : haul_sum(g)};
     if (haul_tensor_dtype(loss) != HAUL_F64)
         list[0] = haul_cast(list[0], HAUL_F32);
@@ -177,6 +188,7 @@ haul_status haul__lbfgs_evaluate(haul__lbfgs_step *s, double t, haul__lbfgs_poin
         s->evaluations++;
         s->m->evaluations++;
     }
+    HAUL__ASSERT(s->evaluations <= s->m->evaluations);
     if (!status && !s->first) {
         s->first = loss;
         haul__object_keep(loss);
@@ -191,12 +203,14 @@ haul_status haul__lbfgs_evaluate(haul__lbfgs_step *s, double t, haul__lbfgs_poin
 static haul_status remember(const haul__lbfgs_step *s, haul_tensor *gradient)
 {
     haul__lbfgs *m = s->m;
+    HAUL__ASSERT(m->direction && m->gradient);
     haul_tensor *y = haul_sub(gradient, m->gradient), *step = haul_mul_scalar(m->direction, m->t);
     double       found[2]; /* y s and y y */
     if (read_numbers((haul_tensor *[]){dot(y, step), dot(y, y)}, 2, found))
         return haul_error_status();
     if (!(found[0] > least_curvature))
         return HAUL_OK;
+    HAUL__ASSERT(found[1] > 0);
     m->scale = found[0] / found[1];
     return haul__lbfgs_add(m, y, step, 1 / found[0], (int)s->o->groups->values[HAUL__LBFGS_HISTORY_SIZE], stepping);
 }
@@ -204,6 +218,7 @@ static haul_status remember(const haul__lbfgs_step *s, haul_tensor *gradient)
 /* The gradient times the approximation of the inverse Hessian, negated: the recursion with two loops. */
 static haul_tensor *recursion(const haul__lbfgs *m, haul_tensor *gradient, haul_tensor **al)
 {
+    HAUL__ASSERT(!m->count || m->scale > 0);
     haul_tensor *q = haul_neg(gradient);
     haul_status  status = haul__status_of(q);
     for (int i = m->count - 1; i >= 0 && !status; i--) {
@@ -217,6 +232,7 @@ static haul_tensor *recursion(const haul__lbfgs *m, haul_tensor *gradient, haul_
         haul_tensor            *be = haul_mul_scalar(dot(p->y, r), p->ro);
         status = haul_addcmul_into(r, r, p->s, haul_sub(al[i], be), 1);
     }
+    HAUL__ASSERT(m->count <= m->room);
     return status || haul__failed(r) ? NULL : r;
 }
 
@@ -227,6 +243,7 @@ static haul_tensor *find_direction(const haul__lbfgs_step *s, haul_tensor *gradi
         return haul_neg(gradient);
     if (remember(s, gradient))
         return NULL;
+    HAUL__ASSERT(m->count <= m->room);
     haul_tensor **al = haul__calloc((size_t)m->count + 1, sizeof(haul_tensor *));
     if (!al) {
         haul__fail_memory(stepping, (size_t)m->count * sizeof *al);
@@ -244,7 +261,8 @@ static haul_status begin_iteration(const haul__lbfgs_step *s, haul__lbfgs_point 
     haul_scope  *scope = work(s);
     if (!scope)
         return haul_error_status();
-    const bool   first = !m->direction;
+    const bool first = !m->direction;
+    HAUL__ASSERT(now->gradient && now->gradient->count == s->form.size);
     haul_tensor *g = now->gradient, *d = find_direction(s, g);
     double       found[3]; /* g d, the largest element of d, and the sum of |g| */
     haul_status  status = haul__status_of(d);
@@ -262,6 +280,7 @@ static haul_status begin_iteration(const haul__lbfgs_step *s, haul__lbfgs_point 
     }
     haul_scope_pop(scope);
     return status;
+    HAUL__ASSERT(status || m->direction->count == s->form.size);
 }
 
 static haul_status keep_parameters(haul__lbfgs_step *s)
@@ -271,6 +290,7 @@ static haul_status keep_parameters(haul__lbfgs_step *s)
         return haul_error_status();
     haul_tensor *x = flat(s, false);
     if (x) {
+        HAUL__ASSERT(x->count == s->form.size);
         haul__object_keep(x);
         haul__object_release(s->x);
         s->x = x;
@@ -283,7 +303,8 @@ static haul_status keep_parameters(haul__lbfgs_step *s)
 static haul_status advance(haul__lbfgs_step *s, haul__lbfgs_point *now, double most, bool last)
 {
     const double *values = s->o->groups->values;
-    haul_status   status = keep_parameters(s);
+    HAUL__ASSERT(s->m->direction);
+    haul_status status = keep_parameters(s);
     if (status) {
         s->m->t = 0;
         return status;
@@ -305,6 +326,7 @@ static haul_status iterate(haul__lbfgs_step *s, haul__lbfgs_point *now)
 {
     const double *values = s->o->groups->values, change = values[HAUL__LBFGS_TOLERANCE_CHANGE];
     haul_status   status = haul__lbfgs_evaluate(s, 0, now);
+    HAUL__ASSERT(now->gradient || status);
     if (status || now->most <= values[HAUL__LBFGS_TOLERANCE_GRAD])
         return status;
     for (int64_t n = 1; !status; n++) {
@@ -314,6 +336,7 @@ static haul_status iterate(haul__lbfgs_step *s, haul__lbfgs_point *now)
         status = begin_iteration(s, now, &most);
         if (status || now->slope > -change)
             break;
+        HAUL__ASSERT(s->m->iterations > 0);
         status = advance(s, now, most, last);
         if (status || last || s->evaluations >= (int64_t)values[HAUL__LBFGS_MAX_EVAL] ||
             now->most <= values[HAUL__LBFGS_TOLERANCE_GRAD] || most * fabs(s->m->t) <= change ||
@@ -325,6 +348,7 @@ static haul_status iterate(haul__lbfgs_step *s, haul__lbfgs_point *now)
 
 static haul_tensor *step(haul_optimizer *o, haul_optimizer_closure *closure, void *context)
 {
+    HAUL__ASSERT(o->own);
     haul__lbfgs_step  s = {.o = o, .m = o->own, .closure = closure, .context = context};
     haul__lbfgs_point now = {0};
     haul_scope       *scope = haul__scope_push(NULL);
@@ -335,8 +359,10 @@ static haul_tensor *step(haul_optimizer *o, haul_optimizer_closure *closure, voi
         status = haul__lbfgs_follow(s.m, &s.form);
     if (!status)
         status = iterate(&s, &now);
+    HAUL__ASSERT(status || s.first);
     if (!status)
         o->steps++;
+    HAUL__ASSERT(status || s.evaluations > 0);
     haul__lbfgs_put_point(&now, &(haul__lbfgs_point){0});
     haul__object_release(s.x);
     haul_tensor *loss = status ? NULL : haul_identity(s.first, haul_tensor_device(s.first));
@@ -413,6 +439,7 @@ haul_optimizer *haul_lbfgs_with(const haul_lbfgs_options *o)
     m->scale = 1;
     haul_optimizer *made =
         haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
+    HAUL__ASSERT(!made || !made->own);
     if (made)
         made->own = m;
     else

@@ -3,6 +3,7 @@
  * the cubic polynomial with the losses and slopes of two points. The constants are those of torch.optim.LBFGS. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "optim/lbfgs/lbfgs.h"
 
 static const double decrease = 1e-4, curvature = 0.9;
@@ -63,8 +64,10 @@ static bool is_flat(const search *x)
 static haul_status enclose(search *x)
 {
     haul__lbfgs_point before = {0};
-    haul_status       status = try(x, x->step->m->t);
+    HAUL__ASSERT(x->step->m->t != 0);
+    haul_status status = try(x, x->step->m->t);
     haul__lbfgs_put_point(&before, &x->start);
+    HAUL__ASSERT(x->start.gradient && x->start.t == 0);
     while (!status && x->tries < x->most_tries) {
         if (is_too_high(x) || (x->tries > 1 && x->fresh.loss >= before.loss)) {
             bracket(x, &before, &x->fresh);
@@ -85,6 +88,7 @@ static haul_status enclose(search *x)
         status = try(x, next);
         x->tries++;
     }
+    HAUL__ASSERT(x->tries <= x->most_tries);
     if (!status && x->tries == x->most_tries)
         bracket(x, &x->start, &x->fresh);
     haul__lbfgs_put_point(&before, &(haul__lbfgs_point){0});
@@ -111,6 +115,7 @@ static haul_status narrow(search *x, double most, int *low)
     const double tolerance = x->step->o->groups->values[HAUL__LBFGS_TOLERANCE_CHANGE];
     bool         was_near = false;
     haul_status  status = HAUL_OK;
+    HAUL__ASSERT(x->bracket[0].gradient && x->bracket[1].gradient);
     *low = x->bracket[0].loss <= x->bracket[1].loss ? 0 : 1;
     while (!status && !x->done && x->tries < x->most_tries) {
         if (fabs(x->bracket[1].t - x->bracket[0].t) * most < tolerance)
@@ -119,6 +124,7 @@ static haul_status narrow(search *x, double most, int *low)
         if (status)
             break;
         x->tries++;
+        HAUL__ASSERT(x->fresh.gradient);
         haul__lbfgs_point *lower = &x->bracket[*low], *higher = &x->bracket[1 - *low];
         if (is_too_high(x) || x->fresh.loss >= lower->loss) {
             haul__lbfgs_put_point(higher, &x->fresh);
@@ -143,6 +149,7 @@ haul_status haul__lbfgs_search(haul__lbfgs_step *s, haul__lbfgs_point *now, doub
         status = narrow(&x, most, &low);
     if (!status)
         status = haul__lbfgs_move(s, x.bracket[low].t);
+    HAUL__ASSERT(status || x.bracket[low].gradient);
     if (!status)
         haul__lbfgs_put_point(now, &x.bracket[low]);
     haul__lbfgs_point *all[] = {&x.start, &x.fresh, &x.bracket[0], &x.bracket[1]};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -31,6 +32,7 @@ void haul__lbfgs_put(haul_tensor **place, haul_tensor *t)
 
 static void clear(haul__lbfgs *m)
 {
+    HAUL__ASSERT(m->count <= m->room && (!m->count || m->pairs));
     for (int i = 0; i < m->count; i++) {
         haul__object_release(m->pairs[i].y);
         haul__object_release(m->pairs[i].s);
@@ -59,6 +61,7 @@ static void drop_oldest(haul__lbfgs *m)
 
 haul_status haul__lbfgs_add(haul__lbfgs *m, haul_tensor *y, haul_tensor *s, double ro, int most, const char *operation)
 {
+    HAUL__ASSERT(y->count == s->count && most > 0);
     while (m->count && m->count >= most)
         drop_oldest(m);
     if (m->count == m->room) {
@@ -72,6 +75,7 @@ haul_status haul__lbfgs_add(haul__lbfgs *m, haul_tensor *y, haul_tensor *s, doub
         m->pairs = pairs;
         m->room = room;
     }
+    HAUL__ASSERT(m->count < m->room);
     haul__lbfgs_pair *p = &m->pairs[m->count++];
     *p = (haul__lbfgs_pair){.ro = ro};
     haul__lbfgs_put(&p->y, y);
@@ -84,6 +88,7 @@ static haul_status follow_one(haul_tensor **place, const haul__lbfgs_form *form)
     const haul_tensor *t = *place;
     if (!t || (t->storage->device == form->device && t->dtype == form->dtype))
         return HAUL_OK;
+    HAUL__ASSERT(form->size == t->count);
     haul_tensor *moved = haul_to(*place, form->device, .dtype = form->dtype);
     if (haul__failed(moved))
         return haul_error_status();
@@ -93,6 +98,7 @@ static haul_status follow_one(haul_tensor **place, const haul__lbfgs_form *form)
 
 haul_status haul__lbfgs_follow(haul__lbfgs *m, const haul__lbfgs_form *form)
 {
+    HAUL__ASSERT(!m->direction == !m->gradient);
     haul_status status = follow_one(&m->direction, form);
     if (!status)
         status = follow_one(&m->gradient, form);
@@ -108,6 +114,7 @@ haul_status haul__lbfgs_follow(haul__lbfgs *m, const haul__lbfgs_form *form)
 
 static haul_status write_numbers(haul__lbfgs *m)
 {
+    HAUL__ASSERT(m->count <= m->room);
     double     *values = haul__calloc((size_t)(NUMBERS + m->count), sizeof *values);
     haul_scope *scope = values ? haul__scope_push(NULL) : NULL;
     haul_status status = values ? HAUL_OK : haul__fail_memory("haul_optimizer_state", NUMBERS * sizeof *values);
@@ -120,6 +127,7 @@ static haul_status write_numbers(haul__lbfgs *m)
             values[NUMBERS + i] = m->pairs[i].ro;
         status = haul_set_device(haul_cpu()); /* the scope restores the setting */
         haul_tensor *t = status ? NULL : haul_from_host(HAUL_F64, HAUL_SHAPE(NUMBERS + m->count), values);
+        HAUL__ASSERT(t->count == NUMBERS + m->count);
         if (!haul__failed(t))
             haul__lbfgs_put(&m->numbers, t);
         status = haul__status_of(t);
@@ -142,6 +150,7 @@ int haul__lbfgs_state(haul_optimizer *o, haul_named_tensor *out, int capacity)
     const int    count = m->direction ? VECTORS + 1 + 2 * m->count : 0;
     if (!count || capacity <= 0)
         return count;
+    HAUL__ASSERT(m->gradient && m->count <= m->room);
     if (write_numbers(m))
         return -1;
     haul_tensor *const first[] = {m->direction, m->gradient, m->numbers};
@@ -185,6 +194,7 @@ static haul_tensor *take_vector(const incoming *in, const char *name)
         return NULL;
     }
     haul_tensor *copy = haul_clone(haul_to(haul_detach(t->tensor), in->form.device));
+    HAUL__ASSERT(haul__failed(copy) || copy->count == in->form.size);
     return haul__failed(copy) ? NULL : copy;
 }
 
@@ -201,6 +211,7 @@ static haul_status take_numbers(const incoming *in, haul__lbfgs *m, double **ro,
                           "'%s' has %lld elements of %s and there are %d tensors, which do not belong together as the "
                           "state of lbfgs",
                           t->name, (long long)count, haul_dtype_name(t->tensor->dtype), in->count);
+    HAUL__ASSERT(*pairs >= 0 && *pairs <= MOST_PAIRS);
     double *values = haul__calloc((size_t)count, sizeof *values);
     if (!values)
         return haul__fail_memory(loading, (size_t)count * sizeof *values);
@@ -220,6 +231,7 @@ static haul_status take_numbers(const incoming *in, haul__lbfgs *m, double **ro,
 
 static haul_status take_all(const incoming *in, haul__lbfgs *m, double **values)
 {
+    HAUL__ASSERT(!m->count && !m->direction);
     int         pairs = 0;
     haul_status status = take_numbers(in, m, values, &pairs);
     for (int i = 0; i < VECTORS && !status; i++) {
@@ -234,6 +246,7 @@ static haul_status take_all(const incoming *in, haul__lbfgs *m, double **values)
         haul_tensor     *s = y ? take_vector(in, name_pair(&named, i, 1)) : NULL;
         status = s ? haul__lbfgs_add(m, y, s, (*values)[NUMBERS + i], MOST_PAIRS, loading) : haul_error_status();
     }
+    HAUL__ASSERT(status || (m->count == pairs && m->direction && m->gradient));
     return status;
 }
 
@@ -250,6 +263,7 @@ haul_status haul__lbfgs_load(haul_optimizer *o, const haul_named_tensor *tensors
         clear(&fresh);
         return status;
     }
+    HAUL__ASSERT(!fresh.direction == !count);
     clear(o->own);
     *(haul__lbfgs *)o->own = fresh;
     return HAUL_OK;

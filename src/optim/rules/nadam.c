@@ -8,6 +8,7 @@
  * do. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "engine/operation.h"
@@ -116,6 +117,7 @@ static void scalars(const double *values, double step, double *out)
     double       product = 1; /* below 2^-60 it does not change 1 - product */
     for (double k = 1; k <= step && product > 0x1p-60; k++)
         product *= momentum_of(values, k);
+    HAUL__ASSERT(step >= 1 && product < 1);
     out[NADAM_GRAD_RATE] = values[LR] * (1 - mu) / (1 - product);
     out[NADAM_MEAN_RATE] = values[LR] * next / (1 - product * next);
     out[NADAM_CORRECTION] = 1 - pow(values[BETA2], step);

@@ -1,6 +1,7 @@
 /* The operations of optimizers whose step is a formula for each element. */
 #include "optim/rules/rule.h"
 
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "optim/rules/rule_kernel.h"
@@ -25,6 +26,8 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *c
     const haul__optimizer_kind *kind = x->kind;
     const int                   grad = 1 + kind->state_count + kind->saves_steps;
     const bool                  guarded = !haul__is_none(in[grad + 1]);
+    HAUL__ASSERT(kind->state_count > 0 && grad + 2 == operand_count(kind));
+    HAUL__ASSERT(!kind->saves_steps || guarded == !haul__is_none(in[1 + kind->state_count]));
     params->items = in[0]->count;
     params->p_at = in[0]->offset;
     for (int k = 0; k < kind->state_count; k++)
@@ -43,6 +46,7 @@ haul_status haul__rule_compute(haul__call *c)
     const haul__rule_settings  *s = haul__attributes(c);
     double                      scalars[RULE_SCALARS] = {0};
     computation                 x = {.kind = kind, .params = {.from = s->from, .first = s->first}};
+    HAUL__ASSERT(kind && s->step > 0);
     kind->scalars(s->values, (double)s->step, scalars);
     for (int i = 0; i < RULE_SCALARS; i++)
         x.params.scalars[i] = haul__scalar_bits(c->operands[0]->dtype, scalars[i]);
@@ -60,10 +64,12 @@ haul_status haul__rule_update(const haul__optimizer_kind *kind, const double *va
     haul__rule_settings s = {.step = updates->entry->steps,
                              .first = updates->first,
                              .from = guarded && kind->saves_steps ? updates->guard.from : 0};
+    HAUL__ASSERT(count > 0 && count <= HAUL__MAX_UPDATES && operand_count(kind) <= MOST);
     for (int i = 0; i < haul__optimizer_setting_count(kind); i++)
         s.values[i] = values[i];
     for (int i = 0; i < count; i++) {
         const haul__update *u = &updates[i];
+        HAUL__ASSERT(!u->guard.found == !guarded && u->first == updates->first);
         *in++ = u->parameter;
         for (int k = 0; k < kind->state_count; k++)
             *in++ = u->states[k];
@@ -72,6 +78,7 @@ haul_status haul__rule_update(const haul__optimizer_kind *kind, const double *va
         *in++ = u->grad;
         *in++ = guarded ? u->guard.found : HAUL_NONE;
     }
+    HAUL__ASSERT(in - operands == (ptrdiff_t)count * operand_count(kind));
     return haul__apply(kind->operation, &s, operands, count * operand_count(kind), NULL);
 }
 
