@@ -2,6 +2,7 @@
 #include <haul/autograd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "nn/module.h"
@@ -18,6 +19,7 @@ static haul_status collect(haul_module *root, const char *operation, haul_module
     *count = 0;
     while (!status && (step = haul__walk_next(&w))) {
         if (haul__grow(out, &capacity, *count + 1, sizeof **out)) {
+            HAUL__ASSERT(*count < capacity);
             haul__object_keep(step->module);
             (*out)[(*count)++] = step->module;
         } else {
@@ -27,6 +29,7 @@ static haul_status collect(haul_module *root, const char *operation, haul_module
     if (!status && w.failed)
         status = haul__fail_memory(operation, w.capacity * sizeof *w.steps);
     haul__walk_free(&w);
+    HAUL__ASSERT(status || *count > 0);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/system/stack.h"
 #include "base/text/list.h"
 #include "core/error.h"
@@ -44,6 +45,7 @@ static haul_status wrong_count(const call *c, const char *operation, int given)
 {
     char               list[200] = "";
     const haul__names *names = &c->module->inputs;
+    HAUL__ASSERT(given < names->required || given > names->count);
     for (int i = 0; i < names->count; i++)
         haul__list_add(list, sizeof list, "%s%s", names->items[i],
                        i < names->required                    ? ""
@@ -61,6 +63,7 @@ static haul_status take_inputs(call *c, const char *operation)
     const haul_call_options *o = c->options;
     const haul__names       *names = &c->module->inputs;
     int                      n = 0;
+    HAUL__ASSERT(names->required <= names->count && names->count <= HAUL_MAX_ARGUMENTS);
     for (; n < HAUL_MAX_ARGUMENTS && o->x[n]; n++)
         if (check_input(c, operation, n))
             return haul_error_status();
@@ -76,6 +79,7 @@ static haul_status take_inputs(call *c, const char *operation)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[i],
                               "%s is HAUL_NONE, but the %s needs it; mark it with ? in .inputs if it may be left out",
                               names->items[i], c->module->kind);
+    HAUL__ASSERT(n >= names->required && n <= HAUL_MAX_ARGUMENTS);
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
         c->args.x[i] = c->given[i] = i < n ? o->x[i] : HAUL_NONE;
     c->args.count = n;
@@ -91,6 +95,7 @@ static haul_status check_more(const call *c, const char *operation)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "mode",
                           "%d is not a mode; use HAUL_MODE_OF_MODULE, HAUL_TRAIN or HAUL_EVALUATE",
                           (int)c->options->mode);
+    HAUL__ASSERT(names->count > 0);
     while (n > 0 && !c->options->more[n - 1])
         n--;
     if (n < names->count || names->open)
@@ -107,6 +112,7 @@ static haul_status enter(call *c)
     haul_device *place = c->module->place;
     if (!place)
         return HAUL_OK;
+    HAUL__ASSERT(c->args.count <= HAUL_MAX_ARGUMENTS);
     if (haul_set_device(place))
         return haul_error_status();
     for (int i = 0; i < c->args.count; i++) {
@@ -124,6 +130,7 @@ static haul_status enter(call *c)
 static haul_status settle_result(call *c, int i)
 {
     haul_tensor **y = &c->args.y[i];
+    HAUL__ASSERT(i < HAUL_MAX_ARGUMENTS);
     if (haul__check_optional("haul_call", i ? haul__names_at(&c->module->results, i) : "the result of forward", *y))
         return haul_error_status();
     if (haul__is_none(*y))
@@ -157,12 +164,14 @@ static haul_status run(call *c)
 {
     haul_module  *m = c->module;
     const int64_t newest = m->hooks_added;
+    HAUL__ASSERT(c->args.count >= m->inputs.required);
     if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false, newest)))
         return haul_error_status();
     haul_status status = m->run(m, &c->args);
     if (!status && m->hook_count)
         status = haul__run_hooks(m, &c->args, true, newest);
     int n = result_count(m);
+    HAUL__ASSERT(n > 0 && n <= HAUL_MAX_ARGUMENTS);
     for (int i = 0; i < n && !status; i++)
         status = settle_result(c, i);
     for (int i = n; i < HAUL_MAX_ARGUMENTS && !status; i++)
@@ -222,12 +231,14 @@ static haul_tensor *deliver(call *c, haul_status status)
 {
     haul_tensor *const *y = c->args.y;
     haul_tensor      ***more = (haul_tensor ***)(uintptr_t)c->options->more;
+    HAUL__ASSERT(status || y[0]);
     for (int i = 1; i < HAUL_MAX_ARGUMENTS && !status; i++)
         if (more[i - 1]) {
             if (!haul__is_none(y[i]))
                 haul__scope_hand_over(c->scope, y[i]);
             *more[i - 1] = y[i];
         }
+    HAUL__ASSERT(status || haul__is_none(y[0]) || y[0]->object.scope == c->scope);
     return haul_scope_return(c->scope, status ? NULL : y[0]);
 }
 
@@ -268,6 +279,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, module, outer ? outer->depth + 1 : 0, options->mode};
     c.module = module;
+    HAUL__ASSERT(module->run && module->inputs.count > 0);
     c.options = options;
     if (haul__stack_left() < LEAST_STACK)
         return refuse_depth(&here, operation, options);
@@ -289,6 +301,7 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     haul__guest before = haul__guest_begin();
     haul_status status = haul__guest_end(&before, run(&c), operation);
     c.results = status ? 0 : result_count(module);
+    HAUL__ASSERT(haul__call_now() == &here);
     if (began)
         tell_end(&c, began);
     haul__call_set(outer);
@@ -345,6 +358,7 @@ static haul_tensor *call_numbered(haul_module *module, size_t i, haul_tensor *x)
 haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, haul_tensor *x)
 {
     haul_tensor *now = x;
+    HAUL__ASSERT(first <= end && end <= module->child_count);
     for (size_t i = first; i < end; i++) {
         haul_tensor *next = call_numbered(module, i, now);
         if (now != x)
@@ -362,6 +376,7 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
     for (size_t i = 0; i < module->child_count;) {
         size_t       part = module->children[i].part;
         haul_tensor *next = part ? module->run_part(module, i, i + part, now) : call_numbered(module, i, now);
+        HAUL__ASSERT(part == 0 || (module->run_part && part <= module->child_count - i));
         if (now != args->x[0])
             haul_drop(now);
         if (haul__failed(next))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/map.h"
@@ -44,6 +45,7 @@ static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, ha
         if (haul__failed(copy) || haul_copy_into(copy, plain) || note_copy(done, t->tensor, copy))
             return haul_error_status();
     }
+    HAUL__ASSERT(copy->count == t->tensor->count);
     return t->is_buffer ? haul_module_add_buffer(m, t->name, copy) : haul_module_add_parameter(m, t->name, copy);
 }
 
@@ -61,11 +63,13 @@ static haul_status clone_state(haul_module *m, const haul_module *from)
 static haul_status fill(haul_module *m, haul_module *from, haul__map *done)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(!m->tensor_count && !m->child_count);
     if (from->destroy_state && !from->clone_state)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_clone", "module",
                           "the state of the %s has a destructor, but nothing that copies what it owns: make the module "
                           "with .clone",
                           from->kind);
+    HAUL__ASSERT(m->state_bytes == from->state_bytes);
     memcpy(m->state, from->state, from->state_bytes);
     if ((status = clone_state(m, from)))
         return status;
@@ -76,6 +80,7 @@ static haul_status fill(haul_module *m, haul_module *from, haul__map *done)
     m->place = from->place;
     for (size_t i = 0; i < from->tensor_count && !status; i++)
         status = clone_tensor(m, &from->tensors[i], done);
+    HAUL__ASSERT(status || m->tensor_count == from->tensor_count);
     return status;
 }
 
@@ -113,6 +118,7 @@ static haul_module *clone(haul_module *from, haul__map *done)
             haul__walk_skip(&w);
         else
             copy = clone_one(step->module, done);
+        HAUL__ASSERT(step == &w.steps[w.count - 1]);
         step->of = copy;
         status = !copy ? haul_error_status() : w.count > 1 ? add_copy(&w, copy) : HAUL_OK;
     }
@@ -163,6 +169,7 @@ static haul_status copy_all(const haul_named_tensor *to, int to_count, const hau
     if (!status && to_count != from_count)
         status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_copy", "from",
                             "it has %d parameters and buffers, where %d are expected", from_count, to_count);
+    HAUL__ASSERT(status || to_count == from_count);
     for (int i = 0; i < to_count && !status; i++) {
         haul_tensor *target = haul_detach(to[i].tensor), *source = haul_detach(from[i].tensor);
         status = haul__copy_into_named(target, source, to[i].name);

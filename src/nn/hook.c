@@ -1,5 +1,6 @@
 /* Functions that are called before and after a module's forward. */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "nn/module.h"
@@ -22,6 +23,8 @@ int64_t haul_module_add_hook_with(const haul_hook_options *options)
         haul__fail_memory(operation, sizeof *m->hooks);
         return 0;
     }
+    HAUL__ASSERT(m->hook_count < m->hook_capacity);
+    HAUL__ASSERT(!m->hook_count || m->hooks[m->hook_count - 1].id <= m->hooks_added);
     m->hooks[m->hook_count++] =
         (haul__module_hook){++m->hooks_added, options->before, options->after, options->context, options->destroy};
     return m->hooks_added;
@@ -38,6 +41,7 @@ haul_status haul_module_remove_hook(haul_module *module, int64_t id)
     if (i == module->hook_count)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "id", "the %s has no hook %lld", module->kind,
                           (long long)id);
+    HAUL__ASSERT(id > 0 && id <= module->hooks_added);
     const haul__module_hook removed = module->hooks[i];
     for (module->hook_count--; i < module->hook_count; i++)
         module->hooks[i] = module->hooks[i + 1];
@@ -58,7 +62,9 @@ static const haul__module_hook *next_hook(const haul_module *module, int64_t las
 haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after, int64_t newest)
 {
     const haul__module_hook *hook;
+    HAUL__ASSERT(newest <= module->hooks_added);
     for (int64_t last = 0; (hook = next_hook(module, last)) && hook->id <= newest;) {
+        HAUL__ASSERT(hook->id > last);
         haul_hook *run = after ? hook->after : hook->before;
         last = hook->id;
         const haul_status status = run ? run(module, args, hook->context) : HAUL_OK;

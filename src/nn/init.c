@@ -8,6 +8,7 @@
 #include <haul/scope.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -30,6 +31,7 @@ static haul_status draw_into(haul_tensor *t, draw_fn *draw, const double *with, 
     haul_status status = haul_set_device(t->storage->device);
     if (!status) {
         haul_tensor *drawn = draw(t, with);
+        HAUL__ASSERT(haul__failed(drawn) || drawn->count == t->count);
         status = haul__failed(drawn) ? haul_error_status() : haul_copy_into(t, drawn);
     }
     haul_scope_pop(scope);
@@ -175,6 +177,7 @@ static haul_tensor *orthogonal(const haul_tensor *t, const double *with)
     haul_tensor  *q, *r;
     if (!rows || !columns)
         return haul_zeros(wide(t), t->shape);
+    HAUL__ASSERT(tall.dims[0] >= tall.dims[1]);
     if (haul_qr(haul_normal(wide(t), tall, 0, 1), &q, &r))
         return haul__failed_tensor();
     haul_tensor *signs = haul_sign(haul_diagonal(r, 0, 0, 1));
@@ -203,6 +206,7 @@ static haul_tensor *dirac(const haul_tensor *t, const double *with)
     haul_tensor     *y = haul_repeat(haul_eye(wide(t), out, in), HAUL_SHAPE(groups, 1));
     haul_pad_options o = {.x = y, .haul__pads = {.count = 2 * (t->shape.ndim - 2)}};
     haul_shape       shape = t->shape;
+    HAUL__ASSERT(groups > 0 && t->shape.dims[0] % groups == 0);
     for (int d = 2; d < shape.ndim; d++) {
         const int64_t window = shape.dims[d], before = window / 2;
         if (window == 0)

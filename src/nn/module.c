@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/guest.h"
@@ -19,6 +20,7 @@
 static void destroy(void *object)
 {
     haul_module *m = object;
+    HAUL__ASSERT(m->tensor_count <= m->tensor_capacity && m->child_count <= m->child_capacity);
     for (size_t i = 0; i < m->tensor_count; i++) {
         haul__object_release(m->tensors[i].tensor);
         haul__free(m->tensors[i].name);
@@ -57,6 +59,7 @@ const haul__class haul__module_class = {.name = "module", .destroy = destroy, .d
 
 static haul_status fill(haul_module *m, const char *kind, const haul_module_options *o, const char *operation)
 {
+    HAUL__ASSERT(!m->kind && !m->state);
     m->forward = o->forward;
     m->training = true;
     m->run = haul__forward;
@@ -71,6 +74,7 @@ static haul_status fill(haul_module *m, const char *kind, const haul_module_opti
         status = haul__names_parse(&m->results, o->results ? o->results : "y", operation, "results");
     if (!status)
         m->destroy_state = o->destroy;
+    HAUL__ASSERT(status || m->inputs.required <= m->inputs.count);
     return status;
 }
 
@@ -184,6 +188,7 @@ haul_status haul_module_add(haul_module *module, const char *name, haul_module *
         return haul__fail_memory(operation, sizeof *module->children);
     }
     haul__object_keep(child);
+    HAUL__ASSERT(module->child_count < module->child_capacity && child != module);
     module->children[module->child_count++] = (haul__module_child){.name = copy, .module = child};
     return HAUL_OK;
 }
@@ -202,8 +207,10 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
         return haul__fail_memory(operation, sizeof *module->tensors);
     }
     haul__object_keep(tensor);
+    HAUL__ASSERT(module->tensor_count < module->tensor_capacity && !tensor->node);
     module->tensors[module->tensor_count++] = (haul__module_tensor){copy, tensor, is_buffer};
     haul__set_role(tensor, is_buffer ? HAUL__ROLE_OTHER : HAUL__ROLE_PARAMETER);
+    HAUL__ASSERT(haul__module_find_tensor(module, name, strlen(name)) == &module->tensors[module->tensor_count - 1]);
     return HAUL_OK;
 }
 
@@ -249,6 +256,7 @@ haul_status haul_module_add_parameter(haul_module *module, const char *name, hau
         status = add_tensor(module, operation, name, parameter, false);
     if (status && !required)
         parameter->requires_grad = false;
+    HAUL__ASSERT(status || parameter->requires_grad);
     return status;
 }
 
@@ -293,7 +301,8 @@ haul_status haul_module_replace(haul_module *module, const char *path, haul_modu
     if (haul__module_check_outside(child, owner, path, operation))
         return haul_error_status();
     haul__module_child *place = haul__module_find_child(owner, name, strlen(name));
-    haul_module        *former = place->module;
+    HAUL__ASSERT(place && place->module);
+    haul_module *former = place->module;
     haul__object_keep(child);
     place->module = child;
     haul__object_release(former);
@@ -315,7 +324,8 @@ haul_status haul_module_replace_parameter(haul_module *module, const char *path,
     if (status)
         return status;
     haul__module_tensor *place = haul__module_find_tensor(owner, name, strlen(name));
-    haul_tensor         *former = place->tensor;
+    HAUL__ASSERT(place && !place->is_buffer);
+    haul_tensor *former = place->tensor;
     haul__object_keep(parameter);
     place->tensor = parameter;
     haul__set_role(parameter, HAUL__ROLE_PARAMETER);

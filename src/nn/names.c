@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -71,6 +72,7 @@ static const char *list_names(const haul_module *m, bool children, bool buffers,
 {
     size_t used = 0, total = children ? m->child_count : m->tensor_count;
     out[0] = 0;
+    HAUL__ASSERT(size > 6);
     for (size_t i = 0; i < total; i++) {
         if (!children && m->tensors[i].is_buffer != buffers)
             continue;
@@ -80,6 +82,7 @@ static const char *list_names(const haul_module *m, bool children, bool buffers,
             snprintf(out + used, size - used, ", ...");
             return out;
         }
+        HAUL__ASSERT(used + (size_t)n < size);
         used += (size_t)n;
     }
     return used ? out : "none";
@@ -100,6 +103,7 @@ haul_module *haul__module_walk(haul_module *module, const char *path, size_t len
                        list_names(m, true, false, names, sizeof names));
             return NULL;
         }
+        HAUL__ASSERT(end <= length);
         m = child->module;
         at = end + 1;
     }
@@ -177,9 +181,11 @@ static haul_status add_name(haul__names *names, char *name, const char *text, co
         return refuse_names(text, operation, what, "are not separated by commas, or have a mark other than ? and ...");
     if (!optional && names->required < names->count)
         return refuse_names(text, operation, what, "have one that is needed after one that may be left out");
+    HAUL__ASSERT(names->required <= names->count);
     name[length] = 0;
     names->items[names->count++] = name;
     names->required += !optional;
+    HAUL__ASSERT(names->required <= names->count && names->count <= HAUL_MAX_ARGUMENTS);
     return HAUL_OK;
 }
 
@@ -203,6 +209,7 @@ haul_status haul__names_parse(haul__names *names, const char *text, const char *
         status = add_name(names, at, text, operation, what);
         at = comma ? comma + 1 : NULL;
     }
+    HAUL__ASSERT(status || names->count > 0);
     if (status)
         haul__names_free(names);
     return status;

@@ -8,6 +8,7 @@
 #include <haul/transfer.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -54,6 +55,7 @@ static haul_status check_movable(const haul_tensor *t, const target *to)
 
 static haul_tensor *convert(haul_tensor *plain, const char *name, const target *to)
 {
+    HAUL__ASSERT(!to->device || !to->dtype);
     if (is_for_the_run(to)) /* copies are kept only with memory of the run */
         return haul__identity_named(plain, to->device, name);
     if (to->device)
@@ -81,6 +83,7 @@ static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const ch
     haul_tensor *moved = check_movable(t, to) ? NULL : moved_to(t, name, to);
     if (haul__failed(moved))
         return haul_error_status();
+    HAUL__ASSERT(moved->count == t->count && moved->shape.ndim == t->shape.ndim);
     moves[(*count)++] = (move){t, moved};
     return HAUL_OK;
 }
@@ -91,6 +94,7 @@ static haul_status take_over(const move *moves, size_t count, const char *operat
     for (size_t i = 0; i < count && !status; i++) {
         haul_tensor     *t = moves[i].tensor, *moved = moves[i].moved;
         const haul__role role = haul__storage_role(t->storage);
+        HAUL__ASSERT(moved->count == t->count);
         if (haul__is_dry() && !haul__dry_run_planned(t->storage) && moved->storage != t->storage)
             status = haul__dry_run_house(t, moved, operation);
         else
@@ -107,6 +111,7 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *given)
     size_t        count = 0;
     haul_status   status = HAUL_OK;
     move         *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
+    HAUL__ASSERT(!to->device || !to->device_of);
     if (!moves)
         return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
@@ -119,6 +124,7 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *given)
         else if (!status && t->grad)
             status = add_move(moves, &count, t->grad, all[i].name, to);
     }
+    HAUL__ASSERT(count <= 2 * (size_t)n);
     if (!status)
         status = take_over(moves, count, to->operation);
     haul__free(moves);

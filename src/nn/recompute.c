@@ -1,5 +1,6 @@
 /* Modules, and runs of their children, that run again in the backward pass instead of keeping their tensors. */
 #include "autograd/recompute.h"
+#include "base/assert.h"
 
 #include <string.h>
 
@@ -24,11 +25,13 @@ static haul_status run_module(void *context, haul_tensor *const *inputs, int cou
 {
     const module_run *r = context;
     haul_args         args = {.count = count, .training = r->training};
+    HAUL__ASSERT(count <= HAUL_MAX_ARGUMENTS);
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++) {
         args.x[i] = i < count ? inputs[i] : HAUL_NONE;
         args.y[i] = HAUL_NONE;
     }
     haul_status status = haul__forward(r->module, &args);
+    HAUL__ASSERT(status || args.y[0]);
     memcpy(results, args.y, sizeof args.y);
     return status;
 }
@@ -54,6 +57,7 @@ static haul_status run_twice(const module_run *what, haul__recompute_body *body,
     module_run *r = haul__malloc(sizeof *r);
     if (!r)
         return haul__fail_memory("haul_call", sizeof *r);
+    HAUL__ASSERT(what->first <= what->end && what->end <= what->module->child_count);
     *r = *what;
     haul__object_keep(r->module);
     body->operation = "haul_call";
@@ -134,7 +138,9 @@ haul_status haul_module_recompute_children(haul_module *module, const char *firs
     if (to < from)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "last", "'%s' comes before '%s' in the %s", last, first,
                           module->kind);
+    HAUL__ASSERT(from <= to && to < module->child_count);
     dissolve(module, from, to);
+    HAUL__ASSERT(!module->children[from].part);
     module->run_part = call_children_twice;
     module->children[from].part = on ? to - from + 1 : 0;
     return HAUL_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -25,6 +26,7 @@ typedef struct listing {
 static const char *interned(listing *l)
 {
     haul_module *m = l->root;
+    HAUL__ASSERT(l->next_name <= m->name_count);
     for (size_t i = 0; i < m->name_count; i++) {
         size_t at = (l->next_name + i) % m->name_count;
         if (!strcmp(m->names[at], l->path)) {
@@ -37,6 +39,7 @@ static const char *interned(listing *l)
         haul__free(copy);
         return NULL;
     }
+    HAUL__ASSERT(m->name_count < m->name_capacity);
     m->names[m->name_count++] = copy;
     return copy;
 }
@@ -50,6 +53,7 @@ static bool path_push(listing *l, const char *name)
         l->path[l->length++] = '.';
     memcpy(l->path + l->length, name, length + 1);
     l->length += length;
+    HAUL__ASSERT(l->length < l->path_capacity && !l->path[l->length]);
     return true;
 }
 
@@ -74,6 +78,7 @@ static bool list_own(listing *l, const haul_module *m)
             l->out[l->count] = (haul_named_tensor){name, t->tensor, t->is_buffer};
             path_cut(l, length);
         }
+        HAUL__ASSERT(l->length == length);
         l->count++;
     }
     return true;
@@ -86,6 +91,7 @@ static bool list(listing *l)
     bool             fine = true;
     path_cut(l, 0);
     while (fine && (step = haul__walk_next(&w))) {
+        HAUL__ASSERT(step == &w.steps[w.count - 1]);
         if (w.count > 1) {
             path_cut(l, w.steps[w.count - 2].mark);
             fine = path_push(l, haul__walk_child(&w)->name);
@@ -133,6 +139,7 @@ haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count)
         haul__free(all);
         return NULL;
     }
+    HAUL__ASSERT(!n || (all[n - 1].name && all[n - 1].tensor));
     *count = n;
     return all;
 }

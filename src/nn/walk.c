@@ -1,6 +1,7 @@
 #include "nn/walk.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul__walk_step *enter(haul__walk *w, haul_module *m)
@@ -21,6 +22,7 @@ haul__walk_step *haul__walk_next(haul__walk *w)
     }
     while (w->count) {
         haul__walk_step *top = &w->steps[w->count - 1];
+        HAUL__ASSERT(top->next <= top->module->child_count);
         if (top->next < top->module->child_count)
             return enter(w, top->module->children[top->next++].module);
         w->count--;

@@ -2,6 +2,7 @@
 #include <haul/scope.h>
 #include <haul/train.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/scope.h"
@@ -28,6 +29,7 @@ static haul_status make_copy(haul_best_weights *best, haul_module *module)
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
+    HAUL__ASSERT(!best->copy && !best->module);
     best->copy = haul_module_clone(module);
     haul__object_keep(best->copy);
     haul__object_keep(module);
@@ -46,6 +48,7 @@ haul_best_weights *haul_best_weights_new(haul_module *module)
         haul__fail_memory(operation, sizeof *best);
         return NULL;
     }
+    HAUL__ASSERT(!best->copy);
     if (make_copy(best, module)) {
         haul__object_release(best);
         haul__fail_within(operation);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/tensors.h"
@@ -40,6 +41,7 @@ haul_status haul__tensor_list_add(haul__tensor_list *l, char *name, haul_tensor 
         haul__free(name);
         return haul__fail_memory(operation, sizeof *l->items);
     }
+    HAUL__ASSERT((size_t)l->count < l->capacity);
     l->items[l->count++] = (haul_named_tensor){.name = name, .tensor = tensor};
     return HAUL_OK;
 }
@@ -57,6 +59,7 @@ haul_status haul__tensor_list_add_all(haul__tensor_list *l, const char *prefix, 
     haul_status status = tensors_of(owner, items, count) < 0 ? haul_error_status() : HAUL_OK;
     for (int i = 0; i < count && status == HAUL_OK; i++)
         status = haul__tensor_list_add(l, haul__format("%s%s", prefix, items[i].name), items[i].tensor, operation);
+    HAUL__ASSERT(status || l->count >= count);
     haul__free(items);
     return status;
 }
@@ -112,6 +115,7 @@ static haul_status check_twice(const haul__checkpoint_objects *p, const char *op
 static haul_status check_schedule(const haul__checkpoint_objects *p, const haul_schedule *s, const char *operation)
 {
     bool known = !s->optimizer;
+    HAUL__ASSERT(p->optimizer_count > 0);
     for (int i = 0; i < p->optimizer_count; i++)
         known = known || p->optimizers[i] == s->optimizer;
     if (!known)
@@ -126,6 +130,7 @@ static haul_status check_schedule(const haul__checkpoint_objects *p, const haul_
 
 static haul_status check_objects(const haul__checkpoint_objects *p, const char *operation)
 {
+    HAUL__ASSERT(p->optimizer_count > 0 && p->optimizers);
     for (int i = 0; i < p->optimizer_count; i++)
         if (haul__check_optimizer(p->optimizers[i], operation))
             return haul_error_status();
@@ -175,6 +180,7 @@ haul_status haul__checkpoint_objects_of(const haul_checkpoint_options *o, bool s
         p.optimizers[p.optimizer_count++] = o->optimizer;
     for (int i = 0; i < o->optimizer_count; i++)
         p.optimizers[p.optimizer_count++] = o->optimizers[i];
+    HAUL__ASSERT(p.optimizer_count > 0 && p.optimizer_count <= o->optimizer_count + 1);
     haul_status status = check_objects(&p, operation);
     if (!status)
         status = check_training(&p, saves, operation);
@@ -235,6 +241,7 @@ static haul_status add_kinds(text_list *l, const haul__checkpoint_objects *p)
     haul_status status = add_number(l, OWN_KEYS "optimizers", (uint64_t)p->optimizer_count);
     status = status ? status : add_number(l, OWN_KEYS "schedules", (uint64_t)p->schedule_count);
     status = status ? status : add_number(l, OWN_KEYS "averages", (uint64_t)p->average_count);
+    HAUL__ASSERT(p->optimizer_count > 0);
     for (int i = 0; i < p->optimizer_count && !status; i++) {
         int64_t steps = haul_optimizer_steps(p->optimizers[i]);
         if (steps < 0) /* they are on a device that cannot be read */
@@ -270,6 +277,7 @@ static haul_status add_settings(haul__tensor_list *l, const haul_optimizer *o, i
     double     *values = haul__calloc((size_t)o->group_count * (size_t)each, sizeof *values);
     int64_t    *sizes = haul__calloc((size_t)o->group_count, sizeof *sizes);
     haul_status status = values && sizes ? HAUL_OK : haul__fail_memory(SAVE_CHECKPOINT, (size_t)each * sizeof *values);
+    HAUL__ASSERT(o->group_count > 0 && each > 0);
     for (int g = 0; g < o->group_count && !status; g++)
         memcpy(values + (ptrdiff_t)g * each, o->groups[g].values, (size_t)each * sizeof *values);
     for (int i = 0; i < o->count && !status; i++)
@@ -290,6 +298,7 @@ static haul_status add_schedule(haul__tensor_list *l, const haul_schedule *s, in
 {
     int     count = haul_schedule_state(s, NULL, 0);
     double *values = haul__calloc((size_t)count, sizeof *values);
+    HAUL__ASSERT(count > 0);
     if (!values)
         return haul__fail_memory(SAVE_CHECKPOINT, (size_t)count * sizeof *values);
     haul_schedule_state(s, values, count);
@@ -325,6 +334,7 @@ static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_obje
         if (!status)
             status = add_numbered(l, "optimizers", i, p->optimizers[i], haul__checkpoint_optimizer_tensors);
     }
+    HAUL__ASSERT(status || l->count > 0);
     for (int i = 0; i < p->schedule_count && !status; i++)
         status = add_schedule(l, p->schedules[i], i);
     for (int i = 0; i < p->average_count && !status; i++)
@@ -372,6 +382,7 @@ static haul_status save(const char *path, const haul__checkpoint_objects *p, con
         status = add_extra(&texts, o->extra, o->extra_count);
     if (!status)
         status = add_tensors(&tensors, p);
+    HAUL__ASSERT(status || (texts.count > 0 && tensors.count > 0));
     if (!status)
         status = haul_save_safetensors(path, tensors.items, tensors.count, texts.items, texts.count);
     haul__tensor_list_free(&tensors);

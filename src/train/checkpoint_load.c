@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -110,6 +111,7 @@ static haul_status compare_count(const reading *r, const char *what, int have)
 {
     char     key[48];
     uint64_t count = !strcmp(what, "optimizers"); /* of an old file */
+    HAUL__ASSERT(have >= 0);
     snprintf(key, sizeof key, OWN_KEYS "%s", what);
     if (!r->is_old && read_number(r, key, INT64_MAX, &count))
         return haul_error_status();
@@ -136,6 +138,7 @@ static haul_status compare_kinds(const reading *r)
 {
     char                            key[64];
     const haul__checkpoint_objects *p = r->objects;
+    HAUL__ASSERT(p->optimizer_count > 0);
     if (compare_count(r, "optimizers", p->optimizer_count) || compare_count(r, "schedules", p->schedule_count) ||
         compare_count(r, "averages", p->average_count))
         return haul_error_status();
@@ -155,6 +158,7 @@ static haul_status compare_kinds(const reading *r)
 static haul_status read_texts(reading *r)
 {
     const char *format = haul_safetensors_metadata(r->file, OWN_FORMAT);
+    HAUL__ASSERT(r->file && r->objects);
     r->is_old = !strcmp(format, FORMAT_BEFORE);
     if (!r->is_old && strcmp(format, FORMAT) != 0)
         return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a checkpoint of this version of haul",
@@ -205,6 +209,7 @@ static haul_status compare_groups(const reading *r, const haul_optimizer *o, int
     int64_t *sizes = haul__calloc((size_t)o->group_count, sizeof *sizes);
     if (!sizes)
         return haul__fail_memory(LOAD_CHECKPOINT, (size_t)o->group_count * sizeof *sizes);
+    HAUL__ASSERT(number < r->objects->optimizer_count && o->group_count > 0);
     snprintf(name, sizeof name, "groups.%d", number);
     haul_status status = read_values(r, name, HAUL_I64, o->group_count, sizes);
     for (int i = 0; i < o->count && !status; i++)
@@ -225,6 +230,8 @@ static haul_status read_former_settings(const reading *r, const haul_optimizer *
     double     *values = haul__calloc((size_t)o->group_count, (size_t)former * sizeof *values);
     haul_status status = values ? read_values(r, name, HAUL_F64, (int64_t)o->group_count * former, values)
                                 : haul__fail_memory(LOAD_CHECKPOINT, (size_t)former * sizeof *values);
+    HAUL__ASSERT(former > 0 && former < each);
+    HAUL__ASSERT(out->value_count == o->group_count * each);
     for (int g = 0; g < o->group_count && !status; g++)
         for (int i = 0; i < each; i++)
             out->values[g * each + i] = i < former ? values[g * former + i] : o->groups[g].values[i];
@@ -242,6 +249,7 @@ static haul_status read_settings(const reading *r, const haul_optimizer *o, int 
     const haul_tensor *t = o->kind->former_settings ? haul_safetensors_load(r->file, name) : NULL;
     if (t && !haul__failed(t) && t->count == (int64_t)o->group_count * o->kind->former_settings)
         return read_former_settings(r, o, name, out);
+    HAUL__ASSERT(out->value_count == o->group_count * each);
     return read_values(r, name, HAUL_F64, out->value_count, out->values);
 }
 
@@ -261,6 +269,7 @@ static haul_status read_old_settings(const reading *r, const haul_optimizer *o, 
     if (!(lr >= 0 && lr < INFINITY))
         return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path", "%s is not a valid checkpoint: its learning rate is %g",
                           r->path, lr);
+    HAUL__ASSERT(out->value_count == each);
     memcpy(out->values, o->groups->values, (size_t)each * sizeof *out->values);
     out->values[HAUL__LR] = lr;
     return HAUL_OK;
@@ -270,6 +279,7 @@ static haul_status read_optimizer(const reading *r, int i, state *out)
 {
     char                  key[64];
     const haul_optimizer *o = r->objects->optimizers[i];
+    HAUL__ASSERT(i < r->objects->optimizer_count);
     snprintf(key, sizeof key, r->is_old ? OWN_KEYS "steps" : OWN_KEYS "optimizers.%d.steps", i);
     haul_status status = read_count(r, key, &out->steps);
     if (!status)
@@ -321,6 +331,7 @@ static haul_status read_all(const reading *r, states *out)
 {
     const haul__checkpoint_objects *p = r->objects;
     haul_status                     status = states_make(out, p);
+    HAUL__ASSERT(status || (out->optimizers && out->schedules && out->averages));
     for (int i = 0; i < p->optimizer_count && !status; i++)
         status = read_optimizer(r, i, &out->optimizers[i]);
     for (int i = 0; i < p->schedule_count && !status; i++)
@@ -379,6 +390,7 @@ static haul_status give_all(const haul__checkpoint_objects *p, const states *s)
     haul_status status = HAUL_OK;
     for (int i = 0; i < p->optimizer_count && !status; i++) {
         const state *from = &s->optimizers[i];
+        HAUL__ASSERT(from->values && from->steps >= 0);
         status = haul__optimizer_set_all(p->optimizers[i], from->values, LOAD_CHECKPOINT);
         if (!status)
             status = haul_optimizer_load_state(p->optimizers[i], from->tensors.items, from->tensors.count, from->steps);
@@ -387,6 +399,7 @@ static haul_status give_all(const haul__checkpoint_objects *p, const states *s)
         status = haul_schedule_load_state(p->schedules[i], s->schedules[i].values, s->schedules[i].value_count);
     for (int i = 0; i < p->average_count && !status; i++) {
         const state *from = &s->averages[i];
+        HAUL__ASSERT(from->steps >= 0);
         status = haul_average_load_state(p->averages[i], from->tensors.items, from->tensors.count, from->steps);
     }
     return status;

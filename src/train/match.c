@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -47,6 +48,7 @@ static haul_status check_pair(const haul__weight *w, const haul__weights_rules *
     char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[160];
     const haul__safetensors_entry *e = w->entry;
     haul_dtype                     dtype = w->tensor->dtype;
+    HAUL__ASSERT(w->entry && w->tensor);
     if (e->fault)
         return haul__fail(HAUL_DTYPE, rules->operation, "path", "%s holds %s, which cannot be read: %s", rules->path,
                           haul__quoted(e->name, name), e->fault);
@@ -91,6 +93,7 @@ static haul_status find_all(haul__weights *w, const haul__safetensors_header *he
     }
     for (int i = 0; i < w->count; i++)
         w->missing_count += haul__weights_is_missing(w, i);
+    HAUL__ASSERT(w->missing_count <= w->count);
     return HAUL_OK;
 }
 
@@ -98,8 +101,10 @@ static haul_status fail_missing(const haul__weights *w, const haul__weights_rule
 {
     char quoted[HAUL__QUOTED_SIZE], more[32] = "";
     int  first = 0;
+    HAUL__ASSERT(w->missing_count > 0);
     while (!haul__weights_is_missing(w, first))
         first++;
+    HAUL__ASSERT(first < w->count);
     char *name = name_in_file(w->items[first].name, rules);
     if (!name)
         return haul__fail_memory(rules->operation, strlen(w->items[first].name));
@@ -149,6 +154,7 @@ static haul_status judge(haul__weights *w, const haul__safetensors_header *heade
                          const bool *claimed)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(w->missing_count <= w->count && !w->unexpected_count);
     if (w->count && w->missing_count == w->count && rules->partial)
         return fail_nothing(w, header, rules);
     if (w->missing_count && !rules->partial)
@@ -160,6 +166,7 @@ static haul_status judge(haul__weights *w, const haul__safetensors_header *heade
         if (!claimed[i] && haul__begins_with(header->entries[i].name, rules->prefix) &&
             !is_left_out_of_file(header->entries[i].name, rules))
             w->unexpected[w->unexpected_count++] = &header->entries[i];
+    HAUL__ASSERT(w->unexpected_count <= header->count);
     return status == HAUL_OK && w->unexpected_count && !rules->partial ? fail_unexpected(w, rules) : status;
 }
 
@@ -193,12 +200,14 @@ static haul_status select_tensors(haul__weights *w, const haul_named_tensor *all
 {
     char wanted[HAUL__QUOTED_SIZE], first[HAUL__QUOTED_SIZE];
     bool left_out = false;
+    HAUL__ASSERT(!w->count);
     for (int i = 0; i < count; i++) {
         const bool leaves_out = rules->without && haul__begins_with(all[i].name, rules->without);
         left_out = left_out || leaves_out;
         if (haul__begins_with(all[i].name, rules->add_prefix) && !leaves_out)
             w->items[w->count++] = (haul__weight){.name = all[i].name, .tensor = all[i].tensor};
     }
+    HAUL__ASSERT(w->count <= count);
     if (rules->without && !left_out)
         return fail_without(all, count, rules);
     if (w->count || !*rules->add_prefix)
@@ -239,6 +248,7 @@ haul_status haul__weights_match(haul__weights *weights, const haul_safetensors *
     if (!all)
         return haul__fail_within(rules->operation);
     haul_status status = match(weights, haul__safetensors_header_of(file), all, count, rules);
+    HAUL__ASSERT(status || weights->count <= count);
     haul__free(all);
     if (status)
         haul__weights_free(weights);

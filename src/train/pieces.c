@@ -4,6 +4,7 @@
 #include <haul/train.h>
 #include <inttypes.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul_status check(const haul_accumulation *a, const char *operation)
@@ -50,9 +51,11 @@ haul_status haul_accumulation_part(const haul_accumulation *accumulation, int64_
                           index, batches, batches - 1);
     const int64_t rest = accumulation->examples - (index - index % n) * batch; /* from the step's first one on */
     const int64_t own = at_most(batch, accumulation->examples - index * batch);
+    HAUL__ASSERT(own > 0 && own <= batch && own <= rest);
     *out = (haul_step_part){.first = index % n == 0,
                             .last = (index + 1) % n == 0 || index + 1 == batches,
                             .weight = (double)own / (double)product_at_most(n, batch, rest)};
+    HAUL__ASSERT(out->weight > 0 && out->weight <= 1);
     return HAUL_OK;
 }
 

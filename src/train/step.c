@@ -4,6 +4,7 @@
 #include <haul/scope.h>
 #include <haul/train.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -87,6 +88,7 @@ haul_status haul_train_step_with(haul_optimizer *optimizer, const haul_train_ste
     haul_scope           *scope = part ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return haul_error_status();
+    HAUL__ASSERT(part->weight > 0 && part->weight <= 1);
     haul_status status = learn(optimizer, options, part);
     haul_scope_pop(scope);
     return status;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -108,12 +109,14 @@ static haul_status read_change(change *c, haul_safetensors *file, const haul__we
     *c = (change){.tensor = weight->tensor, .fresh = read_tensor(file, weight->entry), .name = name};
     if (haul__failed(c->fresh))
         return haul_error_status();
+    HAUL__ASSERT(c->fresh->count == c->tensor->count);
     if (c->fresh->dtype != c->tensor->dtype) {
         c->fresh = haul_cast(c->fresh, c->tensor->dtype);
         if (haul__failed(c->fresh))
             return haul_error_status();
         counts->converted++;
     }
+    HAUL__ASSERT(c->fresh->dtype == c->tensor->dtype);
     if (is_in_place(file, c->tensor, c->fresh)) {
         counts->mapped++;
         return HAUL_OK;
@@ -143,6 +146,7 @@ static haul_status write_tensor(const change *c, haul_tensor *from, const char *
     status = haul__host_view_begin(&view, from, NULL, operation);
     if (status)
         return status;
+    HAUL__ASSERT(view.bytes == (size_t)c->tensor->count * haul__dtype_size(c->tensor->dtype));
     status = haul__write_named(c->tensor, view.data, view.bytes, c->name);
     haul__host_view_end(&view);
     return status;
@@ -158,6 +162,7 @@ static haul_status compare(const change *a, const change *b, const char *path, c
         return status;
     status = haul__host_view_begin(&y, b->fresh, NULL, operation);
     if (status == HAUL_OK) {
+        HAUL__ASSERT(x.bytes == y.bytes);
         const bool same = memcmp(x.data, y.data, x.bytes) == 0;
         haul__host_view_end(&y);
         if (!same)
@@ -175,6 +180,7 @@ static haul_status join_change(const change *changes, int *count, const haul__we
 {
     const change *last = &changes[*count - 1];
     haul_status   status = HAUL_OK;
+    HAUL__ASSERT(*count > 0);
     for (int i = 0; i < *count - 1; i++)
         if (changes[i].tensor == last->tensor) {
             if (!haul__is_dry())
@@ -194,6 +200,7 @@ static haul_status apply(const change *changes, int count, const char *operation
         if (changes[done].old)
             status = write_tensor(&changes[done], changes[done].fresh, operation);
     if (status) {
+        HAUL__ASSERT(done > 0);
         haul__error_record why;
         haul__error_save(&why);
         while (done-- > 0)
@@ -202,6 +209,7 @@ static haul_status apply(const change *changes, int count, const char *operation
         haul__error_restore(&why);
         return status;
     }
+    HAUL__ASSERT(done == count);
     for (int i = 0; i < count; i++)
         if (!changes[i].old)
             haul__tensor_take_over(changes[i].tensor, changes[i].fresh);
@@ -221,6 +229,7 @@ haul_status haul__weights_load(haul__weights *w, haul_safetensors *file, const h
             if (status == HAUL_OK)
                 status = join_change(changes, &count, rules);
         }
+    HAUL__ASSERT(count <= w->count);
     if (status == HAUL_OK)
         status = apply(changes, count, rules->operation);
     haul__free(changes);
@@ -280,6 +289,7 @@ static haul_status fill_names(names *n, const haul__weights *w)
             status = add_name(n, w->items[i].name);
     for (int i = 0; i < w->unexpected_count && status == HAUL_OK; i++)
         status = add_name(n, w->unexpected[i]->name);
+    HAUL__ASSERT(status || n->count == w->missing_count + w->unexpected_count);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <haul/ops.h>
 #include <haul/scope.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -49,6 +50,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const heads *s = haul_module_state(m);
     haul_tensor *query = args->x[0], *key = args->x[1], *value = args->x[2], *q, *k, *v;
+    HAUL__ASSERT(s->count > 0 && s->features % s->count == 0);
     if (check_input(s, query, "query") || check_input(s, key, "key") || check_input(s, value, "value"))
         return haul__failed_tensor();
     if (haul__is_none(key) && haul__is_none(value)) {
@@ -64,6 +66,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
         haul_attention(q, k, v, .mask = args->x[3], .causal = s->causal, .dropout = args->training ? s->dropout : 0);
     if (haul__failed(y))
         return y;
+    HAUL__ASSERT(y->shape.ndim == 4 && y->shape.dims[1] == s->count);
     y = haul_reshape(haul_transpose(y, 1, 2), HAUL_SHAPE(y->shape.dims[0], y->shape.dims[2], s->features));
     return haul_call_child(m, "out_proj", y);
 }

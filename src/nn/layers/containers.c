@@ -2,6 +2,7 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/module.h"
@@ -33,6 +34,7 @@ static haul_module *container(const char *kind, haul_forward *forward, const hau
             return NULL;
         }
     }
+    HAUL__ASSERT(!m || m->child_count == (size_t)count);
     return m;
 }
 

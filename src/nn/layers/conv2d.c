@@ -3,6 +3,7 @@
 #include <haul/scope.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
@@ -36,8 +37,10 @@ haul_status haul__conv_check(const char *of, int64_t in, int64_t out, int64_t he
         return haul__fail(HAUL_INVALID_ARGUMENT, of, "groups",
                           "%lld channels in and %lld out cannot be cut into %lld groups", (long long)in, (long long)out,
                           (long long)groups);
+    HAUL__ASSERT(second == in || second == out);
     if (!haul__mul_size(second / groups, height, fan_in) || !haul__mul_size(*fan_in, width, fan_in))
         return haul__fail(HAUL_SHAPE, of, "kernel", "the weight's size overflows");
+    HAUL__ASSERT(*fan_in > 0);
     return HAUL_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -55,6 +56,7 @@ static haul_tensor *state_of(const recurrent *r, haul_tensor *const *given, haul
 {
     haul_tensor *states[MAX_STATES];
     bool         any = false;
+    HAUL__ASSERT(r->states > 0 && r->states <= MAX_STATES);
     for (int i = 0; i < r->states; i++)
         any = any || !haul__is_none(given[i]);
     if (!any)
@@ -96,6 +98,7 @@ static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool ba
          .lengths = lengths,
          .attributes = {.reverse = backward, .relu = r->relu},
     };
+    HAUL__ASSERT(layer < r->layers && (!backward || r->directions == 2));
     if (r->has_bias)
         call.bias = bias_of(r, parameter(m, "bias_ih", layer, backward), parameter(m, "bias_hh", layer, backward));
     if (haul__recurrent_steps(r->cell, &call, states))
@@ -114,6 +117,7 @@ static haul_status check_input(const recurrent *r, haul_module *m, const haul_ar
     char                     text[160];
     const haul_tensor       *x = args->x[0];
     const char              *kind = haul_module_kind(m);
+    HAUL__ASSERT(r->in > 0 && r->hidden > 0 && r->layers > 0);
     if (haul__is_none(x) || x->shape.ndim != 3 || x->shape.dims[2] != r->in)
         return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; [N, T, %lld] is expected",
                           haul__is_none(x) ? "HAUL_NONE" : haul__tensor_text(x, text, sizeof text), (long long)r->in);
@@ -142,6 +146,7 @@ static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const h
 {
     const recurrent *r = haul_module_state(m);
     haul_tensor     *outputs[2], *states[MAX_STATES];
+    HAUL__ASSERT(r->directions == 1 || r->directions == 2);
     for (int d = 0; d < r->directions; d++) {
         outputs[d] = run_steps(m, x, layer, d == 1, args, states);
         if (haul__failed(outputs[d]))
@@ -173,6 +178,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const recurrent *r = haul_module_state(m);
     size_t           rows = (size_t)r->layers * (size_t)r->directions;
+    HAUL__ASSERT(rows > 0);
     if (check_input(r, m, args))
         return haul__failed_tensor();
     haul_tensor **room = haul__calloc(MAX_STATES * rows, sizeof *room);
@@ -192,6 +198,7 @@ static haul_status check_cell(const recurrent *r, haul_module *m, const haul_arg
     char                     text[160];
     const haul_tensor       *x = args->x[0];
     const char              *kind = haul_module_kind(m);
+    HAUL__ASSERT(r->in > 0 && r->hidden > 0 && r->states <= MAX_STATES);
     if (haul__is_none(x) || x->shape.ndim != 2 || x->shape.dims[1] != r->in)
         return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; [N, %lld] is expected",
                           haul__is_none(x) ? "HAUL_NONE" : haul__tensor_text(x, text, sizeof text), (long long)r->in);
@@ -246,6 +253,7 @@ static haul_status add_parameters(haul_module *m, const recurrent *r)
     static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     char                     name[40];
     int64_t                  rows = r->gates * r->hidden;
+    HAUL__ASSERT(r->gates > 0 && r->hidden > 0);
     for (int layer = 0; layer < r->layers; layer++)
         for (int d = 0; d < r->directions; d++) {
             int64_t    in = layer ? r->hidden * r->directions : r->in;
@@ -288,6 +296,7 @@ static haul_module *new_recurrent(const haul_module_options *module, const char 
     settings.has_bias = !options->no_bias;
     settings.relu = options->relu;
     settings.dropout = options->dropout;
+    HAUL__ASSERT(settings.states > 0 && settings.states <= MAX_STATES && settings.gates > 0);
     *(recurrent *)haul_module_state(m) = settings;
     return haul__module_built(m, scope, add_parameters(m, &settings), operation);
 }
@@ -349,6 +358,7 @@ static haul_module *new_cell(const haul_module_options *module, const char *kind
     settings.hidden = options->hidden;
     settings.has_bias = !options->no_bias;
     settings.relu = options->relu;
+    HAUL__ASSERT(settings.states > 0 && settings.states <= MAX_STATES && settings.gates > 0);
     *(recurrent *)haul_module_state(m) = settings;
     return haul__module_built(m, scope, add_cell_parameters(m, &settings), operation);
 }

@@ -6,6 +6,7 @@
 #include <haul/transformer.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
@@ -76,6 +77,7 @@ static haul_tensor *encode_all(haul_module *m, haul_args *args)
 {
     const layer *s = haul_module_state(m);
     haul_tensor *x = args->x[0];
+    HAUL__ASSERT(s->layers > 0);
     for (int i = 0; i < s->layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "layers.%d", i);
@@ -101,6 +103,7 @@ static haul_status add_children(haul_module *m, int64_t features, const haul_nn_
     const int     parts = s->decodes ? 3 : 2;
     haul_status   status = haul_module_add(
           m, "self_attn", haul_nn_multi_head_attention(features, o->heads, .causal = o->causal, .dropout = dropout));
+    HAUL__ASSERT(parts > 1 && features % o->heads == 0);
     if (!status && s->decodes)
         status =
             haul_module_add(m, "multihead_attn", haul_nn_multi_head_attention(features, o->heads, .dropout = dropout));
@@ -136,8 +139,10 @@ static haul_status add_layers(haul_module *m, int64_t features, const haul_nn_tr
     const layer *s = haul_module_state(m);
     haul_module *list = haul_nn_list(NULL, 0);
     haul_status  status = list ? HAUL_OK : haul_error_status();
+    HAUL__ASSERT(s->layers > 0 && s->layers <= MOST_LAYERS);
     for (int i = 0; i < s->layers && !status; i++)
         status = add_numbered(list, "", i, new_layer(s->decodes, features, o, dropout, operation));
+    HAUL__ASSERT(status || list->child_count == (size_t)s->layers);
     if (!status)
         status = haul_module_add(m, "layers", list);
     if (!status && s->final_norm)

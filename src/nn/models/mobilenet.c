@@ -5,6 +5,7 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/models/pictures.h"
@@ -92,6 +93,7 @@ static haul_module *new_features(int64_t channels)
             in = rows[i].out;
         }
     }
+    HAUL__ASSERT(status || number == 18);
     if (!status)
         status = add_numbered(m, &number, convolution(in, LAST, 1, 1, 1));
     return haul__module_built(m, scope, status, "haul_model_new");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -40,6 +41,7 @@ static haul_status build_simplecnn(haul_module *m, const haul_model_options *o)
     int64_t height = ((input->dims[1] - 4) / 2 - 4) / 2, width = ((input->dims[2] - 4) / 2 - 4) / 2, features;
     if (!haul__mul_size(16 * height, width, &features))
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input", "the pictures' size overflows");
+    HAUL__ASSERT(height > 0 && width > 0);
     haul_status status = haul_module_add(m, "conv1", haul_nn_conv2d(input->dims[0], 6, 5));
     if (!status)
         status = haul_module_add(m, "relu1", haul_nn_relu());

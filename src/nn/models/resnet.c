@@ -6,6 +6,7 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "nn/models/pictures.h"
@@ -32,6 +33,7 @@ static haul_tensor *block_forward(haul_module *m, haul_args *args)
     static const char *const convolutions[] = {"conv1", "conv2", "conv3"}, *const norms[] = {"bn1", "bn2", "bn3"};
     haul_tensor *x = args->x[0], *y = x;
     const block *s = haul_module_state(m);
+    HAUL__ASSERT(s->convolutions == 2 || s->convolutions == 3);
     for (int i = 0; i < s->convolutions; i++) {
         y = then(m, norms[i], then(m, convolutions[i], y, x), x);
         if (i < s->convolutions - 1)
@@ -121,6 +123,7 @@ static haul_module *new_layer(const form *f, int i)
 {
     haul_module *blocks[MOST_BLOCKS];
     int64_t      width = (int64_t)64 << i, times = f->bottleneck ? 4 : 1, in = i ? width / 2 * times : 64;
+    HAUL__ASSERT(i >= 0 && i < LAYERS && f->blocks[i] <= MOST_BLOCKS);
     for (int k = 0; k < f->blocks[i]; k++) {
         if (!(blocks[k] = new_block(f->bottleneck, in, width, width * times, i && !k ? 2 : 1)))
             return NULL;

@@ -8,6 +8,7 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -128,6 +129,7 @@ haul_status haul__build_vit_tiny(haul_module *m, const haul_model_options *o)
     int64_t count;
     if (!haul__mul_size(dims[1] / patch, dims[2] / patch, &count))
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input", "the pictures' size overflows");
+    HAUL__ASSERT(count > 0 && dims[1] % patch == 0 && dims[2] % patch == 0);
     haul_status status = haul_module_add_parameter(m, "class_token", haul_zeros(HAUL_F32, HAUL_SHAPE(1, 1, FEATURES)));
     if (!status)
         status = haul_module_add(m, "conv_proj", haul_nn_conv2d(dims[0], FEATURES, patch, .stride = {patch, patch}));
