@@ -2,12 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "formats/tensor_file.h"
 #include "support/datasets.h"
 #include "support/linalg.h"
 
 typedef struct bytes {
-    uint8_t of[8192];
+    uint8_t of[160 << 10];
     size_t  size;
 } bytes;
 
@@ -166,7 +167,7 @@ static void test_gguf__named_values(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     bytes       b;
-    put_head(&b, 3, 0, 17);
+    put_head(&b, 3, 0, 20);
     put_pair(&b, "u8", 0, 255, 1);
     put_pair(&b, "i8", 1, 255, 1);
     put_pair(&b, "u16", 2, 65535, 2);
@@ -183,6 +184,9 @@ static void test_gguf__named_values(void **state)
     put_pair(&b, "f64", 12, 0xc004000000000000u, 8);
     put_pair(&b, "small", 6, 0x3727c5acu, 4);
     put_pair(&b, "third", 12, 0x3fd5555555555555u, 8);
+    put_pair(&b, "lowest", 1, 128, 1);
+    put_pair(&b, "tiny", 6, 1, 4); /* few digits are enough where numbers are far from each other */
+    put_pair(&b, "tiniest", 12, 1, 8);
     put_array(&b, "numbers", 5, 3);
     for (int i = 0; i < 3; i++)
         put_number(&b, 7, 4);
@@ -212,6 +216,9 @@ static void test_gguf__named_values(void **state)
         {"f64", "-2.5"},
         {"small", "1e-05"},
         {"third", "0.3333333333333333"},
+        {"lowest", "-128"},
+        {"tiny", "1.4013e-45"},
+        {"tiniest", "4.94065645841247e-324"},
         {"numbers", "array of 3 i32"},
         {"tokens", "array of 2 string"},
         {"nested", "array of 2 array"},
@@ -228,7 +235,7 @@ static void test_gguf__wrong_files_are_refused(void **state)
     haul_scope           *scope = haul_scope_push();
     bytes                 b;
     put_head(&b, 1, 0, 0);
-    refused(&b, "versions 2 and 3 in little-endian order can be read");
+    refused(&b, "of another version; versions 2 and 3 in little-endian order can be read");
     put_head(&b, 0x03000000, 0, 0);
     refused(&b, "in big-endian order");
     put_head(&b, 3, UINT64_MAX, 0);
@@ -243,6 +250,15 @@ static void test_gguf__wrong_files_are_refused(void **state)
     put_head(&b, 3, 0, 1);
     put_array(&b, "k", 10, UINT64_MAX);
     refused(&b, "it ends within its header");
+    put_head(&b, 3, 0, 1);
+    put_array(&b, "k", 0, 40); /* fewer than the bytes before them */
+    refused(&b, "it ends within its header");
+    put_head(&b, 3, 0, 1);
+    put_array(&b, "k", 13, 0);
+    refused(&b, "it has a value of an unknown type");
+    put_head(&b, 3, 0, 1);
+    put_number(&b, 33, 8);
+    refused(&b, "it has a key of more than 65,535 bytes, or it ends within one");
     put_head(&b, 3, 0, 1);
     put_array(&b, "k", 10, UINT64_MAX / 8 + 1); /* eight bytes each overflow */
     refused(&b, "it ends within its header");
@@ -264,6 +280,9 @@ static void test_gguf__wrong_files_are_refused(void **state)
     put_pair(&b, "general.alignment", 10, 10737418240u, 8);
     refused(&b, "general.alignment is not a power of two");
     put_head(&b, 3, 0, 1);
+    put_pair(&b, "general.alignment", 4, (uint64_t)2 << 30, 4);
+    refused(&b, "general.alignment is not a power of two");
+    put_head(&b, 3, 0, 1);
     put_pair(&b, "\xff", 0, 0, 1);
     refused(&b, "not UTF-8");
     put_head(&b, 3, 1, 0);
@@ -280,6 +299,9 @@ static void test_gguf__wrong_files_are_refused(void **state)
     refused(&b, "'t' has a size that does not fit its type");
     put_head(&b, 3, 1, 0);
     put_tensor(&b, "t", 0, 0, 1, one);
+    refused(&b, "'t' goes past the end of the file");
+    align(&b, 32);
+    put_number(&b, 0, 3);
     refused(&b, "'t' goes past the end of the file");
     put_head(&b, 3, 2, 0);
     put_tensor(&b, "t", 0, 0, 1, one);
@@ -315,6 +337,93 @@ static void test_gguf__odd_tensors(void **state)
     haul_scope_pop(scope);
 }
 
+/* Tensors at the end of the file, and the bounds of alignments. */
+static void test_gguf__sizes_at_their_bounds(void **state)
+{
+    (void)state;
+    static const uint64_t none[] = {0}, block[] = {32};
+    haul_scope           *scope = haul_scope_push();
+    bytes                 b;
+    for (uint64_t alignment = 1; alignment <= 1 << 30; alignment <<= 30) {
+        put_head(&b, 3, 0, 1);
+        put_pair(&b, "general.alignment", 4, alignment, 4);
+        haul_safetensors *file = reopen(&b, false);
+        assert_non_null(file);
+        assert_string_equal(haul__safetensors_header_of(file)->format, "gguf");
+    }
+    put_head(&b, 3, 2, 0);
+    put_tensor(&b, "empty", 0, 32, 1, none);
+    put_tensor(&b, "block", 8, 0, 1, block);
+    align(&b, 32);
+    for (int i = 0; i < 34; i++)
+        put_number(&b, 0, 1);
+    assert_non_null(reopen(&b, false));
+    put_head(&b, 3, 1, 0);
+    put_tensor(&b, "empty", 0, 0, 1, none);
+    align(&b, 32);
+    haul_safetensors *file = reopen(&b, false);
+    assert_non_null(file);
+    assert_int_equal(haul_tensor_count(haul_safetensors_load(file, "empty")), 0);
+    haul_scope_pop(scope);
+}
+
+/* Texts of the largest size, over the pieces in which the file is read. */
+static void test_gguf__long_texts(void **state)
+{
+    (void)state;
+    static char text[65537];
+    haul_scope *scope = haul_scope_push();
+    bytes       b;
+    for (int i = 0; i < 65535; i++)
+        text[i] = (char)('a' + i % 23);
+    put_head(&b, 3, 1, 2);
+    for (int i = 0; i < 2; i++) {
+        put_text(&b, i ? "second" : "first");
+        put_number(&b, 8, 4);
+        text[0] = i ? 'y' : 'x';
+        put_text(&b, text);
+    }
+    put_tensor(&b, "t", 26, 0, 1, (const uint64_t[]){2});
+    align(&b, 32);
+    put_number(&b, 5, 4);
+    put_number(&b, 6, 4);
+    haul_safetensors *file = reopen(&b, false);
+    assert_non_null(file);
+    assert_string_equal(haul_safetensors_metadata(file, "second"), text);
+    text[0] = 'x';
+    assert_string_equal(haul_safetensors_metadata(file, "first"), text);
+    int32_t back[2];
+    assert_int_equal(haul_read(haul_safetensors_load(file, "t"), back, sizeof back), HAUL_OK);
+    assert_true(back[0] == 5 && back[1] == 6);
+    text[65535] = 'z';
+    put_head(&b, 3, 0, 1);
+    put_text(&b, "k");
+    put_number(&b, 8, 4);
+    put_text(&b, text);
+    refused(&b, "it has a value of more than 65,535 bytes, or it ends within one");
+    text[65535] = '\0';
+    haul_scope_pop(scope);
+}
+
+static void test_gguf__every_failing_allocation_is_an_error(void **state)
+{
+    (void)state;
+    bytes b;
+    make_small(&b);
+    for (int64_t nth = 1;; nth++) {
+        haul_scope *scope = haul_scope_push();
+        write_bytes("t.gguf", (const char *)b.of, b.size);
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        const bool opened = haul_open_safetensors("t.gguf") != NULL;
+        haul__fault_plan(0, 0);
+        assert_int_equal(haul_error_status(), opened ? HAUL_OK : HAUL_OUT_OF_MEMORY);
+        haul_error_clear();
+        haul_scope_pop(scope);
+        if (opened)
+            break;
+    }
+}
+
 static void check_damaged(const bytes *b)
 {
     haul_scope       *scope = haul_scope_push();
@@ -348,9 +457,15 @@ static void test_gguf__damage_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf__tensors),      cmocka_unit_test(test_gguf__dtypes),
-        cmocka_unit_test(test_gguf__named_values), cmocka_unit_test(test_gguf__wrong_files_are_refused),
-        cmocka_unit_test(test_gguf__odd_tensors),  cmocka_unit_test(test_gguf__damage_is_survived),
+        cmocka_unit_test(test_gguf__tensors),
+        cmocka_unit_test(test_gguf__dtypes),
+        cmocka_unit_test(test_gguf__named_values),
+        cmocka_unit_test(test_gguf__wrong_files_are_refused),
+        cmocka_unit_test(test_gguf__odd_tensors),
+        cmocka_unit_test(test_gguf__damage_is_survived),
+        cmocka_unit_test(test_gguf__sizes_at_their_bounds),
+        cmocka_unit_test(test_gguf__long_texts),
+        cmocka_unit_test(test_gguf__every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests_name("io_gguf", tests, NULL, NULL);
 }

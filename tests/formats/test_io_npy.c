@@ -66,6 +66,11 @@ static const struct {
     {"{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "no byte order"},
     {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "byte order"},
     {"{'descr': 4, 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "not a text"},
+    {"{'descr': 4<f4, 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "not a text"},
+    {"{'descr': '<f\\4', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "not a text"},
+    {"{'descr': '<f\t4', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "not a text"},
+    {"{'a key of more letters than any of the three': 1}", 4, HAUL_FORMAT, "not a dictionary"},
+    {"{'descr': '|i2', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "no byte order"},
     {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, HAUL_DTYPE, "'<c8'"},
     {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, HAUL_DTYPE, "'<c8'"},
     {"{'descr': '<U5', 'fortran_order': False, 'shape': (1,)}", 20, HAUL_DTYPE, "'<U5'"},
@@ -149,6 +154,18 @@ static void test_io_npy__magic_version_and_length_are_checked(void **state)
     assert_non_null(strstr(haul_error_message(), "10,000"));
     big[8] = 10000 & 255;
     assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_OK);
+    for (size_t i = 10; i < 12; i++) { /* the upper bytes of the length */
+        big[i] = 1;
+        assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
+        assert_non_null(strstr(haul_error_message(), "10,000"));
+        big[i] = 0;
+    }
+    for (int version = 0; version <= 4; version += 4) {
+        build(big, version, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
+        assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
+        assert_non_null(strstr(haul_error_message(), "Haul reads versions 1.0, 2.0 and 3.0"));
+    }
+    big[6] = 2;
     big[8] = big[9] = big[10] = big[11] = 255;
     assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
     haul_error_clear();
@@ -219,6 +236,26 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
         }
         haul_scope_pop(scope);
     }
+}
+
+/* Into memory of its own, and in place. */
+static void test_io_npy__elements_are_decoded(void **state)
+{
+    (void)state;
+    uint8_t   file[256], out[8];
+    haul__npy head;
+    for (int big = 0; big < 2; big++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            const char *text = big ? "{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}"
+                                   : "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}";
+            size_t      size = build(file, 1, text, 8);
+            assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_OK);
+            uint8_t *in = file + head.offset, *to = in_place ? in : out;
+            memset(out, 99, sizeof out);
+            haul__npy_decode(&head, in, to);
+            for (int i = 0; i < 8; i++)
+                assert_int_equal(to[i], big ? i / 4 * 4 + 3 - i % 4 : i);
+        }
 }
 
 /* ---- written ---- */
@@ -385,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_io_npy__magic_version_and_length_are_checked),
         cmocka_unit_test(test_io_npy__what_is_no_file_is_refused),
         cmocka_unit_test(test_io_npy__all_orders_and_versions_are_read),
+        cmocka_unit_test(test_io_npy__elements_are_decoded),
         cmocka_unit_test(test_io_npy__what_is_written_is_read_back),
         cmocka_unit_test(test_io_npy__elements_begin_at_a_multiple_of_64),
         cmocka_unit_test(test_io_npy__a_failed_write_leaves_the_old_file),

@@ -89,6 +89,15 @@ static void test_npz__wrong_tensors_are_refused(void **state)
     two[1] = (haul_named_tensor){.name = "\xff", .tensor = t};
     assert_int_equal(haul_save_npz("x.npz", two, 2, false), HAUL_INVALID_ARGUMENT);
     expect("name", HAUL_INVALID_ARGUMENT, "names are UTF-8");
+    char *name = calloc(60002, 1);
+    assert_non_null(name);
+    memset(name, 'n', 60000);
+    two[1].name = name;
+    assert_int_equal(haul_save_npz("x.npz", two, 2, false), HAUL_OK);
+    name[60000] = 'n';
+    assert_int_equal(haul_save_npz("x.npz", two, 2, false), HAUL_INVALID_ARGUMENT);
+    expect("long name", HAUL_INVALID_ARGUMENT, "of at most 60,000 bytes");
+    free(name);
     two[1].name = NULL;
     assert_int_equal(haul_save_npz("x.npz", two, 2, false), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_save_npz(NULL, two, 1, false), HAUL_INVALID_ARGUMENT);
@@ -131,6 +140,72 @@ static void test_npz__sizes_of_64_bits(void **state)
         haul__file_close(&file);
     }
     haul_error_clear();
+}
+
+/* An npy file of version 1 with this header and the bytes 0, 1, 2 ... Returns its size. */
+static size_t build(uint8_t *out, const char *header, size_t count)
+{
+    const size_t length = strlen(header);
+    memcpy(out, "\x93NUMPY\1\0", 8);
+    out[8] = (uint8_t)length;
+    out[9] = 0;
+    memcpy(out + 10, header, length);
+    for (size_t i = 0; i < count; i++)
+        out[10 + length + i] = (uint8_t)i;
+    return 10 + length + count;
+}
+
+/* Arrays as other programs write them; one that cannot be read does not keep the others from it. */
+static void test_npz__arrays_of_other_programs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *header;
+        size_t      count;
+    } arrays[] = {{"big.npy", "{'descr': '>i2', 'fortran_order': False, 'shape': (2,)}", 4},
+                  {"columns.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2)}", 12},
+                  {"complex.npy", "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8},
+                  {"longer.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", 7},
+                  {"no.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': 2}", 2},
+                  {"read.me", "of no array", 0}};
+    haul_scope      *scope = haul_scope_push();
+    uint8_t          bytes[256], back[12];
+    haul__zip_writer w = {
+        .file = haul__writer_open("other.npz", "test"), .operation = "test", .limit = HAUL__ZIP_LIMIT};
+    assert_non_null(w.file);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        const size_t size = build(bytes, arrays[i].header, arrays[i].count);
+        assert_int_equal(haul__zip_put(&w, arrays[i].name, false, bytes, size, NULL, 0), HAUL_OK);
+    }
+    assert_int_equal(haul__zip_end(&w), HAUL_OK);
+    assert_int_equal(haul__writer_commit(w.file), HAUL_OK);
+    haul__free(w.directory);
+    haul_safetensors *file = haul_open_safetensors("other.npz");
+    assert_non_null(file);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_string_equal(haul__safetensors_header_of(file)->format, "npz");
+    assert_int_equal(haul_safetensors_count(file), 5);
+    assert_int_equal(haul_read(haul_safetensors_load(file, "big"), back, 4), HAUL_OK);
+    assert_memory_equal(back, "\1\0\3\2", 4);
+    assert_int_equal(haul_read(haul_safetensors_load(file, "columns"), back, 12), HAUL_OK);
+    assert_memory_equal(back, "\0\6\2\10\4\12\1\7\3\11\5\13", 12);
+    assert_int_equal(haul_read(haul_safetensors_load(file, "longer"), back, 2), HAUL_OK);
+    assert_memory_equal(back, "\0\1", 2);
+    haul_file_tensor t;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(haul_safetensors_entry(file, i, &t), HAUL_OK);
+        if (!strcmp(t.name, "no"))
+            assert_string_equal(t.dtype_name, "?");
+        if (!strcmp(t.name, "longer"))
+            assert_int_equal(t.bytes, 2);
+    }
+    assert_false(haul_tensor_is_valid(haul_safetensors_load(file, "no")));
+    expect("no", HAUL_DTYPE, "'no', which cannot be read: it is not a valid npy file: shape is not a tuple");
+    haul_error_clear();
+    assert_false(haul_tensor_is_valid(haul_safetensors_load(file, "complex")));
+    expect("complex", HAUL_DTYPE, "'complex', which cannot be read: it holds elements of dtype '<c8'");
+    haul_error_clear();
+    haul_scope_pop(scope);
 }
 
 static size_t read_file(const char *path, uint8_t *bytes, size_t size)
@@ -187,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_npz__modules_load_from_them),
         cmocka_unit_test(test_npz__wrong_tensors_are_refused),
         cmocka_unit_test(test_npz__sizes_of_64_bits),
+        cmocka_unit_test(test_npz__arrays_of_other_programs),
         cmocka_unit_test(test_npz__damage_is_found),
     };
     return cmocka_run_group_tests_name("io_npz", tests, NULL, NULL);

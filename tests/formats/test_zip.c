@@ -7,6 +7,9 @@
 #include "formats/zip.h"
 #include "support/datasets.h"
 
+/* Of the archives below, as they are with 32-bit numbers and with 64-bit ones. */
+static const uint32_t NARROW_CRC = 0x8338214d, WIDE_CRC = 0xa0fa4d35;
+
 enum { END = 22, LOCATOR = 20, END64 = 56, RECORD = 46, MEMBERS = 2 };
 
 typedef struct archive {
@@ -262,13 +265,84 @@ static void test_zip__numbers_of_64_bits(void **state)
     check_opened(&some, NULL);
 }
 
+/* A number is among the extra fields from the limit on, and not below it. */
+static void test_zip__numbers_at_the_limit(void **state)
+{
+    const archive plain = write_archive(HAUL__ZIP_LIMIT);
+    const size_t  second = (size_t)get(&plain, plain.directory + RECORD + 1 + 42, 4);
+    const size_t  size = (size_t)get(&plain, plain.end + 12, 4);
+    (void)state;
+    const uint64_t limits[] = {10, 11, second, second + 1, plain.directory, plain.directory + 1, size, size + 1};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const uint64_t limit = limits[i];
+        const archive  a = write_archive(limit);
+        const bool     first_wide = 10 >= limit;
+        const size_t   next = a.directory + RECORD + 1 + (first_wide ? 28 : 0), extra = (size_t)get(&a, next + 30, 2);
+        check_opened(&a, NULL);
+        for (size_t field = 20; field <= 24; field += 4)
+            assert_int_equal(get(&a, a.directory + field, 4), first_wide ? 0xffffffff : 10);
+        assert_int_equal(get(&a, a.directory + 42, 4), first_wide ? 0xffffffff : 0);
+        const uint64_t where = extra ? get(&a, next + RECORD + 2 + 20, 8) : get(&a, next + 42, 4);
+        assert_int_equal(extra, first_wide || where >= limit ? 28 : 0);
+        const size_t bytes = 2 * RECORD + 3 + (first_wide ? 28 : 0) + extra;
+        const bool   ends = a.directory >= limit || bytes >= limit;
+        assert_int_equal(get(&a, a.end + 16, 4), ends ? 0xffffffff : a.directory);
+        assert_int_equal(get(&a, a.end + 12, 4), ends ? 0xffffffff : bytes);
+        assert_int_equal(get(&a, a.end + 10, 2), ends ? 0xffff : MEMBERS);
+    }
+}
+
+/* Other programs read these bytes, too (io_python.py), and they do not depend on the time. */
+static void test_zip__bytes_stay_the_same(void **state)
+{
+    const archive narrow = write_archive(HAUL__ZIP_LIMIT), wide = write_archive(0);
+    (void)state;
+    assert_int_equal(haul__crc32(0, narrow.of, narrow.size), NARROW_CRC);
+    assert_int_equal(haul__crc32(0, wide.of, wide.size), WIDE_CRC);
+}
+
+/* The most members, and the longest comment, that the record at the end has room for. */
+static void test_zip__as_many_as_16_bits_hold(void **state)
+{
+    enum { MANY = 0xffff };
+    char             name[8];
+    haul__zip        zip;
+    haul__file       file;
+    archive          a = write_archive(HAUL__ZIP_LIMIT);
+    haul__zip_writer w = {.file = haul__writer_open("z.zip", "test"), .operation = "test", .limit = HAUL__ZIP_LIMIT};
+    (void)state;
+    assert_non_null(w.file);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        assert_int_equal(haul__zip_put(&w, name, false, "", 0, "", 0), HAUL_OK);
+    }
+    assert_int_equal(haul__zip_end(&w), HAUL_OK);
+    assert_int_equal(haul__writer_commit(w.file), HAUL_OK);
+    haul__free(w.directory);
+    assert_int_equal(haul__file_open(&file, "z.zip", "test"), HAUL_OK);
+    assert_int_equal(haul__zip_open(&zip, &file), HAUL_OK);
+    assert_int_equal(zip.count, MANY);
+    assert_non_null(haul__zip_find(&zip, "65534"));
+    haul__zip_free(&zip);
+    haul__file_close(&file);
+    uint8_t *longer = calloc(a.size + MANY, 1);
+    assert_non_null(longer);
+    put(&a, a.end + 20, 2, MANY);
+    memcpy(longer, a.of, a.size);
+    haul__file_open_memory(&file, longer, a.size + MANY, "z.zip", "test");
+    assert_int_equal(haul__zip_open(&zip, &file), HAUL_OK);
+    assert_int_equal(zip.count, MEMBERS);
+    haul__zip_free(&zip);
+    free(longer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zip__record_at_the_end),
-        cmocka_unit_test(test_zip__records_of_members),
-        cmocka_unit_test(test_zip__links_of_unix),
-        cmocka_unit_test(test_zip__numbers_of_64_bits),
+        cmocka_unit_test(test_zip__record_at_the_end),       cmocka_unit_test(test_zip__records_of_members),
+        cmocka_unit_test(test_zip__links_of_unix),           cmocka_unit_test(test_zip__numbers_of_64_bits),
+        cmocka_unit_test(test_zip__numbers_at_the_limit),    cmocka_unit_test(test_zip__bytes_stay_the_same),
+        cmocka_unit_test(test_zip__as_many_as_16_bits_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
