@@ -374,9 +374,9 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
 {
     haul_tensor *now = args->x[0];
     for (size_t i = 0; i < module->child_count;) {
-        size_t       part = module->children[i].part;
-        haul_tensor *next = part ? module->run_part(module, i, i + part, now) : call_numbered(module, i, now);
+        size_t part = module->children[i].part;
         HAUL__ASSERT(part == 0 || (module->run_part && part <= module->child_count - i));
+        haul_tensor *next = part ? module->run_part(module, i, i + part, now) : call_numbered(module, i, now);
         if (now != args->x[0])
             haul_drop(now);
         if (haul__failed(next))

@@ -178,10 +178,10 @@ static haul_status take_norms(gradients *all, const double *rows, haul_device *h
 static haul_status share_norms(gradients *all, haul_device *home)
 {
     const haul__divided *d = all->divided;
-    double              *rows = haul__calloc((size_t)all->count * (size_t)d->ranks, sizeof *rows);
-    haul_status          status = rows ? read_norms(all, rows + (size_t)d->rank * (size_t)all->count)
-                                       : haul__fail_memory(NORM, (size_t)all->count * (size_t)d->ranks * sizeof *rows);
     HAUL__ASSERT(d->rank >= 0 && d->rank < d->ranks);
+    double     *rows = haul__calloc((size_t)all->count * (size_t)d->ranks, sizeof *rows);
+    haul_status status = rows ? read_norms(all, rows + (size_t)d->rank * (size_t)all->count)
+                              : haul__fail_memory(NORM, (size_t)all->count * (size_t)d->ranks * sizeof *rows);
     if (!status)
         status = d->gather(d, NORM, rows, all->count);
     if (!status)

@@ -47,10 +47,10 @@ static haul_tensor *trust(haul_tensor *p, haul_tensor *r)
 /* The direction r. The states get their new values. */
 static haul_tensor *direction(const haul__update *u, const double *s, haul_tensor *p, haul_tensor *g)
 {
+    HAUL__ASSERT(u->states[0] && u->states[1] && u->entry->steps > 0);
     const double step = (double)u->entry->steps;
     haul_dtype   dtype = u->parameter->dtype;
     haul_tensor *m = haul_lerp_scalar(haul_cast(u->states[0], g->dtype), g, 1 - s[BETA1]);
-    HAUL__ASSERT(u->states[0] && u->states[1] && u->entry->steps > 0);
     haul_tensor *v = haul_lerp_scalar(haul_cast(u->states[1], g->dtype), haul_mul(g, g), 1 - s[BETA2]);
     if (haul_copy_into(u->states[0], haul_cast(m, dtype)) || haul_copy_into(u->states[1], haul_cast(v, dtype)))
         return haul__failed_tensor();

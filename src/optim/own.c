@@ -105,8 +105,8 @@ static const char *add_name(own *o, const char *name, const char *what)
         haul__fail_memory(operation, length + 1);
         return NULL;
     }
-    o->names[o->name_count++] = copy;
     HAUL__ASSERT(o->name_count < 1 + HAUL__MAX_SETTINGS + HAUL__MAX_STATES);
+    o->names[o->name_count++] = copy;
     return copy;
 }
 
@@ -135,8 +135,8 @@ static haul_status take_settings(own *o, const haul_optimizer_setting *settings,
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "settings",
                           "the first setting is '%s'; \"lr\", the learning rate, is expected",
                           i ? o->kind.settings[HAUL__LR].name : "");
-    return HAUL_OK;
     HAUL__ASSERT(o->kind.momentum < i && o->name_count == 1 + i);
+    return HAUL_OK;
 }
 
 static haul_status take_states(own *o, const char *const *states)
@@ -155,8 +155,8 @@ static haul_status take_states(own *o, const char *const *states)
                               "'step' is the name of the number of steps, which the optimizer saves itself");
         kind->state_names[kind->state_count] = name;
     }
-    return HAUL_OK;
     HAUL__ASSERT(kind->state_count <= HAUL__MAX_STATES);
+    return HAUL_OK;
 }
 
 static haul_optimizer *make(own *o, const char *kind, const haul_optimizer_options *options)

@@ -194,8 +194,8 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
             if (in[i].found & 1 << k)
                 return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors", "'%s' is given twice", t->name);
             in[i].found |= 1 << k;
-            return k < kind->state_count ? take_state(o, e, k, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
             HAUL__ASSERT(in[i].found < 1 << saved_count(kind));
+            return k < kind->state_count ? take_state(o, e, k, t, &in[i].states[k]) : read_steps(t, &in[i].steps);
         }
     }
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",

@@ -343,6 +343,17 @@ static void test_optim_rules__own_optimizers_refuse(void **state)
     assert_non_null(strstr(haul_error_message(), "sign_sgd"));
 }
 
+/* As many settings and states as there may be. */
+static void test_optim_rules__own_optimizers_with_all_parts(void **state)
+{
+    (void)state;
+    haul_optimizer *o = haul_optimizer_new(
+        "full", sign_sgd, .module = module_with_p(HAUL_F32),
+        .settings = {{"lr", 1}, {"b", 0.5}, {"c"}, {"d"}, {"e"}, {"f"}, {"g"}, {"h"}}, .states = {"x", "y", "z"});
+    assert_non_null(o);
+    assert_int_equal(haul_optimizer_set(o, 0, "h", 2), HAUL_OK);
+}
+
 /* Where a norm is 0, the ratio is 1: the first step of a zero parameter has the size of the rate. */
 static void test_optim_rules__lamb_of_zeros(void **state)
 {
@@ -478,6 +489,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_optim_rules__settings_have_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__amsgrad_is_a_setting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_refuse, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_with_all_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__lamb_of_zeros, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__own_functions_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_in_recordings, setup, teardown),

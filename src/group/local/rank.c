@@ -149,10 +149,10 @@ void haul__crew_fail(haul__crew *crew, int rank)
     if (crew->forks != haul__fork_count())
         return;
     haul__error_save(&error);
+    HAUL__ASSERT(rank >= 0 && rank < crew->size && error.status);
     haul__snprintf(why, sizeof why, "rank %d (%s) has failed: %.450s", rank, crew->ranks[rank].device_name,
                    error.message);
     pthread_mutex_lock(&crew->lock);
-    HAUL__ASSERT(rank >= 0 && rank < crew->size && error.status);
     if (crew->failed < 0 || (crew->heard && !crew->ranks[rank].heard)) {
         crew->failed = rank;
         crew->heard = crew->ranks[rank].heard;

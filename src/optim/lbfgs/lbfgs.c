@@ -130,13 +130,13 @@ static haul_status put_parameters(const haul__lbfgs_step *s, haul_tensor *next)
     const haul_optimizer *o = s->o;
     haul_status           status = HAUL_OK;
     int64_t               at = 0;
+    HAUL__ASSERT(next->count == s->form.size);
     for (int i = 0; i < o->count && !status; at += o->entries[i].parameter->count, i++) {
         haul_tensor *p = o->entries[i].parameter, *piece = haul_slice(next, 0, at, at + p->count, 1);
         status = haul_copy_into(p, haul_cast(haul_reshape(piece, p->shape), p->dtype));
     }
-    HAUL__ASSERT(next->count == s->form.size);
-    return status;
     HAUL__ASSERT(status || at == s->form.size);
+    return status;
 }
 
 haul_status haul__lbfgs_move(const haul__lbfgs_step *s, double t)
@@ -210,7 +210,6 @@ static haul_status remember(const haul__lbfgs_step *s, haul_tensor *gradient)
         return haul_error_status();
     if (!(found[0] > least_curvature))
         return HAUL_OK;
-    HAUL__ASSERT(found[1] > 0);
     m->scale = found[0] / found[1];
     return haul__lbfgs_add(m, y, step, 1 / found[0], (int)s->o->groups->values[HAUL__LBFGS_HISTORY_SIZE], stepping);
 }
@@ -218,7 +217,6 @@ static haul_status remember(const haul__lbfgs_step *s, haul_tensor *gradient)
 /* The gradient times the approximation of the inverse Hessian, negated: the recursion with two loops. */
 static haul_tensor *recursion(const haul__lbfgs *m, haul_tensor *gradient, haul_tensor **al)
 {
-    HAUL__ASSERT(!m->count || m->scale > 0);
     haul_tensor *q = haul_neg(gradient);
     haul_status  status = haul__status_of(q);
     for (int i = m->count - 1; i >= 0 && !status; i--) {
@@ -279,8 +277,8 @@ static haul_status begin_iteration(const haul__lbfgs_step *s, haul__lbfgs_point 
         *most = found[1];
     }
     haul_scope_pop(scope);
-    return status;
     HAUL__ASSERT(status || m->direction->count == s->form.size);
+    return status;
 }
 
 static haul_status keep_parameters(haul__lbfgs_step *s)

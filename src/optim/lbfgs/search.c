@@ -64,8 +64,7 @@ static bool is_flat(const search *x)
 static haul_status enclose(search *x)
 {
     haul__lbfgs_point before = {0};
-    HAUL__ASSERT(x->step->m->t != 0);
-    haul_status status = try(x, x->step->m->t);
+    haul_status       status = try(x, x->step->m->t);
     haul__lbfgs_put_point(&before, &x->start);
     HAUL__ASSERT(x->start.gradient && x->start.t == 0);
     while (!status && x->tries < x->most_tries) {

@@ -127,7 +127,7 @@ static haul_status write_numbers(haul__lbfgs *m)
             values[NUMBERS + i] = m->pairs[i].ro;
         status = haul_set_device(haul_cpu()); /* the scope restores the setting */
         haul_tensor *t = status ? NULL : haul_from_host(HAUL_F64, HAUL_SHAPE(NUMBERS + m->count), values);
-        HAUL__ASSERT(t->count == NUMBERS + m->count);
+        HAUL__ASSERT(haul__failed(t) || t->count == NUMBERS + m->count);
         if (!haul__failed(t))
             haul__lbfgs_put(&m->numbers, t);
         status = haul__status_of(t);
