@@ -17,27 +17,14 @@
 #include "formats/npy.h"
 #include "support/failure.h"
 
+#include "npy_bytes.h"
+
 static void write_bytes(const char *path, const void *data, size_t size)
 {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
-}
-
-/* An npy file of a version, with a header and `count` bytes 0, 1, 2 ... of elements. Returns its size. */
-static size_t build(uint8_t *out, int version, const char *header, size_t count)
-{
-    size_t length = strlen(header), start = version == 1 ? 10 : 12;
-    memcpy(out, "\x93NUMPY", 6);
-    out[6] = (uint8_t)version;
-    out[7] = 0;
-    for (size_t i = 8; i < start; i++)
-        out[i] = (uint8_t)(length >> 8 * (i - 8));
-    memcpy(out + start, header, length);
-    for (size_t i = 0; i < count; i++)
-        out[start + length + i] = (uint8_t)i;
-    return start + length + count;
 }
 
 /* ---- refused ---- */
@@ -99,7 +86,7 @@ static void test_io_npy__hostile_headers_are_refused(void **state)
         for (int version = 1; version <= 3; version++) {
             haul_scope *scope = haul_scope_push();
             haul_error_clear();
-            write_bytes("bad.npy", file, build(file, version, hostile[i].header, hostile[i].count));
+            write_bytes("bad.npy", file, build_npy(file, version, hostile[i].header, hostile[i].count));
             if (haul_tensor_is_valid(haul_load_npy("bad.npy")))
                 fail_msg("accepted: %s", hostile[i].header);
             if (haul_error_status() != hostile[i].status || !strstr(haul_error_message(), hostile[i].message) ||
@@ -117,7 +104,7 @@ static void test_io_npy__every_truncation_is_refused(void **state)
     (void)state;
     uint8_t     file[256];
     haul__npy   head;
-    size_t      size = build(file, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 24);
+    size_t      size = build_npy(file, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 24);
     haul_scope *scope = haul_scope_push();
     assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_OK);
     for (size_t cut = 0; cut < size; cut++) {
@@ -139,7 +126,7 @@ static void test_io_npy__magic_version_and_length_are_checked(void **state)
     (void)state;
     uint8_t   file[256], big[16000];
     haul__npy head;
-    size_t    size = build(file, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 4);
+    size_t    size = build_npy(file, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 4);
     for (size_t i = 0; i < 8; i++) {
         file[i] ^= 0x40;
         assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_FORMAT);
@@ -147,7 +134,7 @@ static void test_io_npy__magic_version_and_length_are_checked(void **state)
     }
     assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_OK);
     memset(big, ' ', sizeof big);
-    build(big, 2, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
+    build_npy(big, 2, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
     big[8] = 10001 & 255;
     big[9] = 10001 >> 8;
     assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
@@ -161,7 +148,7 @@ static void test_io_npy__magic_version_and_length_are_checked(void **state)
         big[i] = 0;
     }
     for (int version = 0; version <= 4; version += 4) {
-        build(big, version, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
+        build_npy(big, version, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
         assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
         assert_non_null(strstr(haul_error_message(), "Haul reads versions 1.0, 2.0 and 3.0"));
     }
@@ -218,7 +205,7 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
     uint8_t file[512];
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
         haul_scope *scope = haul_scope_push();
-        write_bytes("good.npy", file, build(file, sound[i].version, sound[i].header, 48));
+        write_bytes("good.npy", file, build_npy(file, sound[i].version, sound[i].header, 48));
         haul_tensor *t = haul_load_npy("good.npy");
         if (!haul_tensor_is_valid(t))
             fail_msg("%s: %s", sound[i].header, haul_error_message());
@@ -248,7 +235,7 @@ static void test_io_npy__elements_are_decoded(void **state)
         for (int in_place = 0; in_place < 2; in_place++) {
             const char *text = big ? "{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}"
                                    : "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}";
-            size_t      size = build(file, 1, text, 8);
+            size_t      size = build_npy(file, 1, text, 8);
             assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_OK);
             uint8_t *in = file + head.offset, *to = in_place ? in : out;
             memset(out, 99, sizeof out);

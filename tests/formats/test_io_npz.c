@@ -9,6 +9,8 @@
 #include "support/datasets.h"
 #include "support/linalg.h"
 
+#include "npy_bytes.h"
+
 static const haul_dtype DTYPES[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,  HAUL_I16, HAUL_I32, HAUL_I64,
                                     HAUL_F16,  HAUL_F32, HAUL_F64, HAUL_U16, HAUL_U32, HAUL_U64};
 enum { COUNT = sizeof DTYPES / sizeof *DTYPES };
@@ -142,19 +144,6 @@ static void test_npz__sizes_of_64_bits(void **state)
     haul_error_clear();
 }
 
-/* An npy file of version 1 with this header and the bytes 0, 1, 2 ... Returns its size. */
-static size_t build(uint8_t *out, const char *header, size_t count)
-{
-    const size_t length = strlen(header);
-    memcpy(out, "\x93NUMPY\1\0", 8);
-    out[8] = (uint8_t)length;
-    out[9] = 0;
-    memcpy(out + 10, header, length);
-    for (size_t i = 0; i < count; i++)
-        out[10 + length + i] = (uint8_t)i;
-    return 10 + length + count;
-}
-
 /* Arrays as other programs write them; one that cannot be read does not keep the others from it. */
 static void test_npz__arrays_of_other_programs(void **state)
 {
@@ -174,7 +163,7 @@ static void test_npz__arrays_of_other_programs(void **state)
         .file = haul__writer_open("other.npz", "test"), .operation = "test", .limit = HAUL__ZIP_LIMIT};
     assert_non_null(w.file);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        const size_t size = build(bytes, arrays[i].header, arrays[i].count);
+        const size_t size = build_npy(bytes, 1, arrays[i].header, arrays[i].count);
         assert_int_equal(haul__zip_put(&w, arrays[i].name, false, bytes, size, NULL, 0), HAUL_OK);
     }
     assert_int_equal(haul__zip_end(&w), HAUL_OK);
