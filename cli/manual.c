@@ -27,7 +27,7 @@ static const help_entry environment[] = {
     {"HAUL_PUBLISH", "off: haul train publishes nothing for haul top. Otherwise the folder for published pages."},
     {"HAUL_WITHOUT",
      "Implementations of matrix products, convolutions and spectra to disable, separated by commas: "
-     "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
+     "winograd, products, depthwise, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
      "kernel_tiles, lapack, cusolver. Haul uses the next implementation that can compute the call. fusion is one as "
      "well: without it followed steps compute each pointwise operation by itself. Without assembled, fused operations "
      "run their kernels and no machine code. A wrong name is an error."},

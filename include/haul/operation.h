@@ -69,17 +69,17 @@ HAUL_API haul_status haul_operation_describe(int index, haul_operation_info *out
 HAUL_API int haul_operation_find(const char *name);
 
 /* The maximum number of implementations of an operation. */
-enum { HAUL_OPERATION_MAX_IMPLEMENTATIONS = 16 };
+enum { HAUL_OPERATION_MAX_IMPLEMENTATIONS = 24 };
 
 /* The names of the implementations of an operation on a device, in order of preference. The first one that accepts a
  * call computes it, and an event of the kind HAUL_EVENT_IMPLEMENTATION says which one that was. Returns how many there
  * are, -1 on failure, and fills at most `capacity` entries of `names`, which may be NULL. The names live as long as the
  * process.
  *
- * - Matrix products and convolutions have "winograd", "products", "onednn", "panels", "pixels", "direct", "tiles",
- *   "cublaslt", "cudnn", "kernel_teams" and "kernel_tiles", as far as the device and its libraries have them, and last
- *   "kernel", the reference. Those that `$HAUL_WITHOUT` names are not listed. For some shapes an implementation is
- *   asked after the next one of the list, which is faster then.
+ * - Matrix products and convolutions have "winograd", "products", "depthwise", "onednn", "panels", "pixels", "direct",
+ *   "tiles", "cublaslt", "cudnn", "kernel_teams" and "kernel_tiles", as far as the device and its libraries have them,
+ *   and last "kernel", the reference. Those that `$HAUL_WITHOUT` names are not listed. For some shapes an
+ *   implementation is asked after the next one of the list, which is faster then.
  * - haul_eigh and haul_svd have "lapack" on CPUs with a LAPACK library, and "kernel".
  * - Operations that the program registered have "kernel" or "operations", or "host" for a function over host memory,
  *   which only the CPU has.

@@ -83,7 +83,8 @@ static bool refuses_a_wrong_name(void)
     return haul_tensor_check(
                haul_matmul(haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)), haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)))) &&
            haul_error_status() == HAUL_INVALID_ARGUMENT && strstr(haul_error_message(), "\"onedn\"") &&
-           strstr(haul_error_message(), "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt") &&
+           strstr(haul_error_message(),
+                  "winograd, products, depthwise, onednn, panels, pixels, direct, tiles, cublaslt") &&
            haul_operation_implementations(0, haul_cpu(), NULL, 0) == -1;
 }
 
@@ -127,6 +128,8 @@ static const struct {
     {{16, 3, 17, 17}, {32, 3, 3, 3}, 2, "pixels panels direct kernel"}, /* panels waits for pixels */
     {{16, 3, 17, 17}, {96, 3, 3, 3}, 2, "panels pixels direct kernel"},
     {{16, 3, 19, 19}, {32, 3, 1, 1}, 9, "direct kernel"},
+    {{1, 8, 17, 17}, {8, 1, 3, 3}, 1, "depthwise direct kernel"},
+    {{1, 8, 17, 17}, {8, 1, 3, 3}, 2, "depthwise panels direct kernel"},
 };
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
@@ -139,7 +142,7 @@ static bool computes_shape(int i)
     haul_tensor   *x = haul_ones(HAUL_F32, HAUL_SHAPE(s[0], s[1], s[2], s[3]));
     int64_t        id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
     haul_tensor   *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(w[0], w[1], w[2], w[3])),
-                                   .stride = {shapes[i].stride, shapes[i].stride});
+                                   .stride = {shapes[i].stride, shapes[i].stride}, .groups = s[1] / w[1]);
     haul_events_unsubscribe(id);
     const double sum = (double)(w[1] * w[2] * w[3]);
     if (r.count == 1)
@@ -205,10 +208,10 @@ static void test_implementation__can_be_left_out(void **state)
 {
     char err[4096];
     (void)state;
-    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", "winograd,products,onednn,panels,pixels,direct",
-                         err, sizeof err));
     assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT",
-                         ", direct, pixels,panels onednn,,winograd products", err, sizeof err));
+                         "winograd,products,depthwise,onednn,panels,pixels,direct", err, sizeof err));
+    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT",
+                         ", direct, pixels,panels onednn,,winograd depthwise products", err, sizeof err));
     assert_true(in_child("leaves_out_products", "HAUL_WITHOUT", "kernel_tiles,tiles", err, sizeof err));
     assert_string_equal(err, "");
 }
@@ -273,8 +276,8 @@ static void test_implementation__lists_end_with_the_reference(void **state)
     assert_true(lists("haul_matmul", "tiles kernel_tiles kernel"));
     assert_true(lists("haul_linear", "tiles kernel_tiles kernel"));
     list_of("haul_conv2d", haul_cpu(), text, sizeof text);
-    assert_true(strcmp(text, "winograd products onednn panels pixels direct kernel") == 0 ||
-                strcmp(text, "winograd products panels pixels direct kernel") == 0);
+    assert_true(strcmp(text, "winograd products depthwise onednn panels pixels direct kernel") == 0 ||
+                strcmp(text, "winograd products depthwise panels pixels direct kernel") == 0);
     assert_true(lists("haul_conv2d_backward_weight", text));
     assert_true(lists("haul_softmax", "kernel"));
     assert_true(lists("haul_transpose", "view"));

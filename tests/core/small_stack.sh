@@ -7,7 +7,7 @@
 export HAUL_NUM_THREADS=3
 for data in blobs:128 shapes:32; do
     for without in "" winograd winograd,onednn,products winograd,onednn,products,panels,pixels \
-        winograd,onednn,products,panels,pixels,direct; do
+        winograd,onednn,products,depthwise,panels,pixels,direct; do
         for precision in f32 bf16; do
             train=(train --data $data --epochs 1 --device cpu --precision $precision)
             (ulimit -s 48 && HAUL_WITHOUT=$without "$HAUL" "${train[@]}" >out 2>&1)

@@ -73,6 +73,8 @@ const haul__implementation haul__cpu_implementations[] = {
     {HAUL__PROBLEM_CONV2D, HAUL__BY_products, .refuses = haul__cpu_conv2d_products_refuse,
      .run = haul__cpu_conv2d_products},
 #ifndef HAUL_SMALL
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_depthwise, .refuses = haul__cpu_conv2d_depthwise_refuses,
+     .run = haul__cpu_conv2d_depthwise},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = haul__cpu_onednn_refuses,
      .is_slower = haul__cpu_conv2d_onednn_is_slower, .run = haul__cpu_onednn},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_panels, .refuses = haul__cpu_conv2d_panels_refuse,

@@ -54,6 +54,10 @@ haul_status haul__cpu_winograd(haul__stream *s, const void *problem);
 const char *haul__cpu_conv2d_products_refuse(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d_products(haul__stream *s, const void *problem);
 
+/* conv2d/depthwise.c: the implementation "depthwise" */
+const char *haul__cpu_conv2d_depthwise_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d_depthwise(haul__stream *s, const void *problem);
+
 /* conv2d/onednn.c: the implementation "onednn" */
 const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_onednn(haul__stream *s, const void *problem);

@@ -1,8 +1,9 @@
-/* Copies for convolutions by packed panels: from planes of images to panels, and from sums to images.
+/* Copies for convolutions by packed panels: from planes of images to panels, and from sums to images; and sums of
+ * planes for those with a weight for each channel.
  *
  * Where an image is read in steps, each of its rows is split: the elements that are a step apart become a row of a
  * plane of their own, a *phase*. Then the pixels that meet one tap of a weight are adjacent in a plane. panels.c
- * and panels_weight.c explain the algorithms; kernels/planes_fma.c compiles these loops once for each
+ * and panels_weight.c, and depthwise.c, explain the algorithms; kernels/planes_fma.c compiles these loops once for each
  * instruction level. */
 #ifndef HAUL_BACKENDS_CPU_CONV2D_PLANE_COPIES_H
 #define HAUL_BACKENDS_CPU_CONV2D_PLANE_COPIES_H
@@ -40,6 +41,17 @@ typedef struct haul__planes {
     int64_t count; /* elements of a row that are copied */
 } haul__planes;
 
+/* What rows of a result read: element j of row r is the sum of weights[i] planes[taps[i] + r columns + j] in the order
+ * of i < k, and the bias. */
+typedef struct haul__cpu_taps {
+    const float   *planes;
+    int64_t        columns;
+    const int64_t *taps;
+    const float   *weights;
+    float          bias;
+    int64_t        k;
+} haul__cpu_taps;
+
 typedef struct haul__cpu_planes {
     /* Fills the planes of some channels of an image with rows [first, first + rows). */
     void (*fill)(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first, int64_t rows);
@@ -52,6 +64,8 @@ typedef struct haul__cpu_planes {
     void (*turn)(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows, int64_t columns);
     /* to[at[j] + i] = from[i * from_row + j], for the same i and j. */
     void (*turn_to)(float *to, const int64_t *at, const float *from, int64_t from_row, int64_t rows, int64_t columns);
+    /* Rows of a result, which are `width` apart. HAUL__PLANES_SLACK elements behind the planes may be read. */
+    void (*sum)(float *to, const haul__cpu_taps *of, int64_t rows, int64_t width);
 } haul__cpu_planes;
 
 /* NULL in a build with HAUL_SMALL. */

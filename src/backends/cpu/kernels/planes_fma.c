@@ -189,9 +189,24 @@ INLINE void fill_row_of_two(const haul__planes *p, float *to, const float *row)
     split_in_two(even + p->column_of[0], odd + p->column_of[1], row, p->count);
 }
 
+/* The same with a step of 1. Whole vectors are written, also over what follows the row, which is filled later: on some
+ * processors stores of a part take several times as long. */
+INLINE void fill_row_of_one(const haul__planes *p, float *to, const float *row)
+{
+    int64_t at = 0;
+    fetch(row, p->count);
+    for (; at < p->column_of[0]; at += LANES)
+        store(to + at, (vector){0});
+    at = p->column_of[0];
+    for (int64_t i = 0; i < p->count; i += LANES, at += LANES)
+        store(to + at, load_some(row + i, p->count - i));
+    for (; at < p->columns; at += LANES)
+        store(to + at, (vector){0});
+}
+
 /* Rows of the image are read in their order. */
 INLINE void fill_all(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first,
-                     int64_t rows, bool two)
+                     int64_t rows, int step)
 {
     const haul__planes copy = *p;
     const int64_t      group = copy.phases[1] * copy.phase;
@@ -201,9 +216,12 @@ INLINE void fill_all(const haul__planes *p, float *to, const float *image, int64
             for (int64_t y = 0; y < copy.phases[0]; y++) {
                 float       *row = to + y * group + r * copy.columns;
                 const float *from = image + (at + y) * copy.w;
-                if (at + y >= 0 && at + y < copy.h && two)
+                bool         inside = at + y >= 0 && at + y < copy.h;
+                if (inside && step == 1)
+                    fill_row_of_one(&copy, row, from);
+                else if (inside && step == 2)
                     fill_row_of_two(&copy, row, from);
-                else if (at + y >= 0 && at + y < copy.h)
+                else if (inside)
                     fill_row(p, row, from);
                 else
                     for (int64_t x = 0; x < copy.phases[1]; x++)
@@ -215,10 +233,12 @@ INLINE void fill_all(const haul__planes *p, float *to, const float *image, int64
 static void NAME(fill)(const haul__planes *p, float *to, const float *image, int64_t channels, int64_t first,
                        int64_t rows)
 {
-    if (p->step[1] == 2 && p->phases[1] == 2)
-        fill_all(p, to, image, channels, first, rows, true);
+    if (p->step[0] == 1 && p->step[1] == 1)
+        fill_all(p, to, image, channels, first, rows, 1);
+    else if (p->step[1] == 2 && p->phases[1] == 2)
+        fill_all(p, to, image, channels, first, rows, 2);
     else
-        fill_all(p, to, image, channels, first, rows, false);
+        fill_all(p, to, image, channels, first, rows, 0);
 }
 
 /* ---- sums to images ---- */
@@ -349,6 +369,47 @@ static void NAME(turn_to)(float *to, const int64_t *at, const float *from, int64
         turn_all(to, 0, at, from, from_row, rows, columns);
 }
 
+/* ---- sums of planes ---- */
+
+/* Rows whose sums are found together. */
+#define SUM_ROWS 4
+
+/* Sums of a vector of pixels in each of some rows. Whole vectors are written as far as `room` reaches, also over what
+ * follows the row, which is written later. */
+INLINE void sum_tile(float *to, const haul__cpu_taps *of, int rows, int64_t width, int64_t j, int64_t room)
+{
+    const float  *from = of->planes + j;
+    const int64_t columns = of->columns;
+    vector        sum[SUM_ROWS];
+    UNROLL for (int r = 0; r < rows; r++) sum[r] = (vector){0};
+    for (int64_t i = 0; i < of->k; i++) {
+        const float *in = from + of->taps[i];
+        UNROLL for (int r = 0; r < rows; r++) sum[r] += of->weights[i] * load(in + r * columns);
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+    {
+        const int64_t at = r * width + j;
+        store_some(to + at, sum[r] + of->bias, at + LANES <= room ? LANES : width - j);
+    }
+}
+
+/* The last rows are computed together, too, some of them again. */
+static void NAME(sum)(float *to, const haul__cpu_taps *of, int64_t rows, int64_t width)
+{
+    haul__cpu_taps some = *of;
+    for (int64_t i = 0, step; i < rows; i += step) {
+        step = rows < SUM_ROWS ? 1 : i + SUM_ROWS <= rows ? SUM_ROWS : rows - i;
+        const int64_t row = step == 1 ? i : i + step - SUM_ROWS;
+        some.planes = of->planes + row * of->columns;
+        for (int64_t j = (width - 1) / LANES * LANES; j >= 0; j -= LANES) {
+            if (step == 1)
+                sum_tile(to + row * width, &some, 1, width, j, (rows - row) * width);
+            else
+                sum_tile(to + row * width, &some, SUM_ROWS, width, j, (rows - row) * width);
+        }
+    }
+}
+
 const haul__cpu_planes NAME(haul__cpu_planes) = {
     .fill = NAME(fill),
     .pack = NAME(pack),
@@ -356,5 +417,6 @@ const haul__cpu_planes NAME(haul__cpu_planes) = {
     .join = NAME(join),
     .turn = NAME(turn),
     .turn_to = NAME(turn_to),
+    .sum = NAME(sum),
 };
 #endif
