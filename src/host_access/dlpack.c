@@ -14,6 +14,7 @@
 #include "engine/copy.h"
 #include "host_access/host.h"
 #include "memory/allocator.h"
+#include "memory/dry_run/dry_run.h"
 
 static const struct {
     haul_dtype dtype;
@@ -253,6 +254,7 @@ static haul_status find_memory(dl_import *i)
 static void wait_for_users(haul__storage *storage)
 {
     haul__uses_finish(storage->uses, "haul_from_dlpack");
+    haul__dry_run_ended(storage);
 }
 
 /* A tensor that no scope owns, and that ends the import. NULL: the error is recorded, and the import has not ended. */

@@ -77,6 +77,7 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
 static void wait_for_users(haul__storage *storage)
 {
     haul__uses_finish(storage->uses, "haul_wrap_host");
+    haul__dry_run_ended(storage);
 }
 
 static haul_status check_wrap(haul_dtype dtype, const haul_shape *shape, const void *data, int64_t *count)

@@ -356,6 +356,29 @@ static void test_list__views_composites_failures(void **state)
     haul_scope_pop(scope);
 }
 
+/* The storage of the second tensor is where that of the first one was. */
+static haul_status wraps_in_turn(void *context)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        haul_scope *scope = haul_scope_push();
+        status = haul__status_of(haul_relu(haul_wrap_host(HAUL_F32, HAUL_SHAPE(2), context, NULL, NULL)));
+        haul_scope_pop(scope);
+    }
+    return status;
+}
+
+static void test_list__memory_wrapped_in_turn(void **state)
+{
+    float data[2] = {1, -1};
+    (void)state;
+    haul_program p = recorded(wraps_in_turn, data);
+    check_program(&p);
+    assert_int_equal(p.operation_count, 2);
+    assert_int_not_equal(p.values[p.operations[0].value].store, p.values[p.operations[1].value].store);
+    haul_program_free(&p);
+}
+
 static haul_status fails(void *context)
 {
     (void)context;
@@ -468,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_arena__results_in_place),
         cmocka_unit_test(test_arena__what_outlives_is_not_overwritten),
         cmocka_unit_test(test_list__views_composites_failures),
+        cmocka_unit_test(test_list__memory_wrapped_in_turn),
         cmocka_unit_test(test_record__errors),
         cmocka_unit_test(test_record__memory_exhausted),
         cmocka_unit_test(test_arena__random_lifetimes),

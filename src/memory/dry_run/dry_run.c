@@ -59,6 +59,8 @@ static int outside_store(haul__dry_run *run, const haul__storage *storage)
     const int          known = haul__program_find(&run->program, storage);
     if (known >= 0 && run->program.stores[known].bytes == (int64_t)storage->bytes)
         return known;
+    if (known >= 0) /* it ended within a dry run of its own, and its address is used again */
+        haul__program_forget(&run->program, storage);
     return haul__program_add_outside(
         &run->program, storage,
         &(haul__program_store){.device = storage->device,
@@ -86,15 +88,27 @@ static void block_is_free(haul__dry_run *run, const haul__storage *storage)
         haul__error_restore(&before);
 }
 
+static void forget(haul__dry_run *run, const haul__storage *storage)
+{
+    haul__spin_lock(&run->lock);
+    haul__program_forget(&run->program, storage);
+    haul__spin_unlock(&run->lock);
+}
+
 void haul__dry_run_returned(const haul__storage *storage)
 {
     haul__dry_run *run = haul__dry_run_now();
     if (!run)
         return;
     block_is_free(run, storage);
-    haul__spin_lock(&run->lock);
-    haul__program_forget(&run->program, storage);
-    haul__spin_unlock(&run->lock);
+    forget(run, storage);
+}
+
+void haul__dry_run_ended(const haul__storage *storage)
+{
+    haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    if (run)
+        forget(run, storage);
 }
 
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes)
@@ -143,6 +157,8 @@ static void planned_release(haul__storage *storage)
     planned *p = (planned *)storage;
     HAUL__ASSERT(storage->planned && p->run && p->store >= 0);
     end_store(p->run, p->store);
+    if (p->run != haul__dry_run_now())
+        haul__dry_run_ended(storage);
     if (p->scope_limit)
         haul__scope_limit_discharge(p->scope_limit, storage->device, p->bytes, true);
     haul__object_release(p->run);

@@ -91,6 +91,10 @@ void haul__dry_run_foresee(const haul_device *device, const haul__storage *stora
 /* Counts that a storage which existed before the run frees its block. */
 void haul__dry_run_returned(const haul__storage *storage);
 
+/* In a dry run, notes that a storage without a block ends, which may have existed before the run: the next storage at
+ * its address is another one. */
+void haul__dry_run_ended(const haul__storage *storage);
+
 /* Counts a copy that would cross a link. */
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes);
 

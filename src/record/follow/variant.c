@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/node.h"
+#include "memory/dry_run/dry_run.h"
 #include "record/extract.h"
 #include "record/follow/chain.h"
 #include "record/follow/places.h"
@@ -478,6 +479,7 @@ void haul__variant_free(haul__variant *v)
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         haul__inside_leave(s);
+        haul__dry_run_ended(&s->own);
         haul__object_release(s->storage);
     }
     for (size_t i = 0; i < v->outside_count; i++)
