@@ -278,6 +278,8 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     }
     tell_limit(t, exhausted, bound);
     tell_need(t);
+    if (!bound) /* nothing could be allocated, so nothing fits */
+        return EXIT_MEMORY;
     tell_batch(t, bound);
     tell_recompute(t, bound);
     tell_offload(t, bound);
