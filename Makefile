@@ -44,7 +44,8 @@ ptx:
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && ctest -C ptx -L ptx --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
 
-# The whole suite on a build in which mistakes show (src/base/hostile.h). FIFTH=commit runs a fifth of it, which the hash chooses.
+# All tests but those with the label "once", on a build in which mistakes show (src/base/hostile.h). FIFTH=commit runs a fifth of
+# those that are not slow, which the hash chooses.
 FIFTH ?=
 hostile:
 	@tools/setup --test
