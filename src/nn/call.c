@@ -33,7 +33,7 @@ typedef struct call {
 
 static haul_status check_input(const call *c, const char *operation, int i)
 {
-    char        text[48];
+    char        text[56];
     const char *name = haul__names_at(&c->module->inputs, i);
     /* The name is needed as a text of its own only if several inputs share the last name. */
     if (i >= c->module->inputs.count)
