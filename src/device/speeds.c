@@ -195,7 +195,7 @@ haul__speeds haul__speeds_of(const haul_device *device)
 int64_t haul__speeds_copy_time(const haul_device *from, const haul_device *to, int64_t bytes, bool pinned)
 {
     const haul__speeds a = haul__speeds_of(from), b = haul__speeds_of(to);
-    if (from == to || a.machine == b.machine)
+    if (from == to || (a.machine == b.machine && a.number != b.number)) /* those that are assumed share a number */
         return haul__machine_copy_time(a.machine, a.number, b.number, bytes, pinned);
     const int64_t down = a.number ? haul__machine_copy_time(a.machine, a.number, 0, bytes, pinned) : 0;
     const int64_t up = b.number ? haul__machine_copy_time(b.machine, 0, b.number, bytes, pinned) : 0;

@@ -86,10 +86,37 @@ static void test_speeds__copies_between_machines_go_through_the_host(void **stat
         assert_true(haul__speeds_copy_time(own, haul_cpu(), 1 << 20, pinned) == down);
         assert_true(haul__speeds_copy_time(own, shared, 1 << 20, pinned) == down + up);
         assert_true(haul__speeds_copy_time(haul_cpu(), shared, 1 << 20, pinned) == up);
+        assert_true(haul__speeds_copy_time(shared, haul_cpu(), 1 << 20, pinned) ==
+                    haul__machine_copy_time(b, 1, 0, 1 << 20, pinned));
         assert_true(haul__speeds_copy_time(shared, shared, 1 << 20, pinned) ==
                     haul__machine_copy_time(b, 1, 1, 1 << 20, pinned));
     }
     assert_true(haul__speeds_copy_time(own, shared, INT64_MAX / 4, true) == HAUL__MACHINE_MOST_PS);
+}
+
+/* Both are assumed to be the accelerator of the same kind of computer, and are two devices all the same. */
+static void test_speeds__devices_without_measurements_are_apart(void **state)
+{
+    const haul_device   *one = late_device(0), *other = late_device(1);
+    const haul__machine *m = haul__speeds_of(one).machine;
+    (void)state;
+    assert_ptr_equal(haul__speeds_of(other).machine, m);
+    assert_true(haul__speeds_copy_time(one, other, 1 << 20, true) ==
+                haul__machine_copy_time(m, 1, 0, 1 << 20, true) + haul__machine_copy_time(m, 0, 1, 1 << 20, true));
+    assert_true(haul__speeds_copy_time(one, one, 1 << 20, true) == haul__machine_copy_time(m, 1, 1, 1 << 20, true));
+    assert_true(haul__speeds_copy_time(haul_cpu(), haul_cpu(), 1 << 20, true) ==
+                haul__machine_copy_time(m, 0, 0, 1 << 20, true));
+}
+
+static int entries(void)
+{
+    DIR *open = opendir(folder);
+    int  count = 0;
+    for (struct dirent *entry; open && (entry = readdir(open));)
+        count += entry->d_name[0] != '.';
+    if (open)
+        closedir(open);
+    return count;
 }
 
 static void learn(const haul_device *device, const char *operation, int64_t ps)
@@ -151,12 +178,48 @@ static void test_speeds__measured_and_learnt_ones_are_kept(void **state)
     haul__free(other);
 }
 
+static void test_speeds__failures_leave_the_error(void **state)
+{
+    haul__machine_learnt times = {.operation = "haul_exp", .dtype = HAUL_F32, .flops = 10, .bytes = 20, .ps = 1};
+    haul__machine       *m = haul__calloc(1, sizeof *m);
+    (void)state;
+    assert_non_null(m);
+    const int before = entries();
+    haul__speeds_learn(haul_device_get("tpu:0"), &times, 1); /* a device that there is not has no entry */
+    assert_int_equal(entries(), before);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    *m = *haul__speeds_of(haul_cpu()).machine;
+    snprintf(m->devices[1].name, sizeof m->devices[1].name, "%s", late_device(1)->name);
+    haul__speeds_store(late_device(1), m); /* nothing was learnt of it */
+    haul__free(m);
+    m = haul__speeds_load(late_device(1));
+    assert_non_null(m);
+    assert_int_equal(m->devices[1].learnt_count, 0);
+    learn(late_device(0), "haul_mul", 500);
+    m->device_count = 1; /* learnt times of a device that the machine does not have */
+    haul__speeds_add_learnt(late_device(0), m);
+    assert_int_equal(m->devices[0].learnt_count, haul__speeds_of(haul_cpu()).machine->devices[0].learnt_count);
+    for (int nth = 1; nth < 40; nth++) {
+        haul__fail(HAUL_STATE, "before", NULL, "an error that stays");
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        haul__speeds_add_learnt(haul_cpu(), m);
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        haul__speeds_learn(haul_cpu(), &times, 1);
+        haul__fault_plan(0, 0);
+        assert_string_equal(haul_error_operation(), "before");
+        haul_error_clear();
+    }
+    haul__free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_speeds__without_measurements_they_are_assumed),
         cmocka_unit_test(test_speeds__copies_between_machines_go_through_the_host),
+        cmocka_unit_test(test_speeds__devices_without_measurements_are_apart),
         cmocka_unit_test(test_speeds__measured_and_learnt_ones_are_kept),
+        cmocka_unit_test(test_speeds__failures_leave_the_error),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
