@@ -131,6 +131,19 @@ static void test_wait__groups_are_one_event(void **state)
     haul_events_unsubscribe(id);
 }
 
+static void test_wait__outside_of_groups_no_bytes_are_known(void **state)
+{
+    seen s = {.count = 0};
+    (void)state;
+    const int64_t id = haul_events_subscribe(see, .kinds = HAUL_EVENT_WAITED, .context = &s);
+    assert_true(id > 0);
+    assert_int_equal(haul__wait(&streams[0], NULL, "test"), HAUL_OK);
+    haul_events_unsubscribe(id);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.bytes, 0);
+    assert_true(s.duration >= 1000000);
+}
+
 static void test_wait__reports_freed_host_memory(void **state)
 {
     seen s = {.count = 0};
@@ -149,9 +162,8 @@ static void test_wait__reports_freed_host_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wait__streams_have_names),
-        TEST(test_wait__queries_leave_the_error),
-        TEST(test_wait__groups_are_one_event),
+        TEST(test_wait__streams_have_names),        TEST(test_wait__queries_leave_the_error),
+        TEST(test_wait__groups_are_one_event),      TEST(test_wait__outside_of_groups_no_bytes_are_known),
         TEST(test_wait__reports_freed_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
