@@ -1,4 +1,4 @@
-/* Readers of files and archives close what they opened, after a failure, too. */
+/* Readers of files and archives close and free what they opened, after a failure, too. */
 #include <dirent.h>
 
 #include "base/alloc.h"
@@ -45,6 +45,22 @@ static void test_descriptors__of_tensors(void **state)
             assert_int_equal(count_open(), before);
         }
     const int before = count_open();
+    for (int i = 0; i < 3; i++) {
+        const int64_t blocks = haul__counted_blocks();
+        bool          opened = false;
+        for (int64_t nth = 1; !opened; nth++) {
+            haul_scope *scope = haul_scope_push();
+            haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
+            opened = haul_open_safetensors(paths[i]) != NULL;
+            const bool reached = haul__fault_count() >= nth;
+            haul__fault_plan(0, 0);
+            assert_int_equal(opened, !reached);
+            haul_error_clear();
+            haul_scope_pop(scope);
+            assert_int_equal(count_open(), before);
+        }
+        assert_int_equal(haul__counted_blocks(), blocks);
+    }
     write_text("wrong", "12345678{}");
     assert_null(haul_open_safetensors("wrong"));
     haul_error_clear();
@@ -71,11 +87,19 @@ static void test_descriptors__of_archives(void **state)
     assert_int_equal(haul__archive_look("d.npz", "test", find_none, NULL, &any), HAUL_OK);
     assert_false(any);
     assert_int_equal(count_open(), before);
-    haul__archive *archive = haul__archive_of_files("d.npz", "test", NULL, NULL);
-    assert_non_null(archive);
+    const int64_t  blocks = haul__counted_blocks();
+    haul__archive *archive = NULL;
+    for (int64_t nth = 1; !archive; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
+        archive = haul__archive_of_files("d.npz", "test", NULL, NULL);
+        haul__fault_plan(0, 0);
+        haul_error_clear();
+        assert_int_equal(count_open(), before + (archive != NULL));
+    }
     assert_int_equal(haul__archive_count(archive), 1);
     haul__archive_close(archive);
     assert_int_equal(count_open(), before);
+    assert_int_equal(haul__counted_blocks(), blocks);
     assert_null(haul__archive_of_files("text", "test", NULL, NULL));
     haul_error_clear();
     assert_int_equal(count_open(), before);

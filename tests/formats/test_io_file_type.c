@@ -1,4 +1,5 @@
 /* Files that are given to the wrong reader: each names what the file seems to be, and what to do with it. */
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "formats/file_type.h"
@@ -114,6 +115,27 @@ static void test_file_type__text_stays_text(void **state)
     assert_string_equal(haul__file_type_of(BYTES("%PDF-1.4\n"))->name, "a text file");
     assert_string_equal(haul__file_type_of(BYTES(" \n[1, 2]"))->name, "a JSON text");
     assert_null(haul__file_type_of("", 0));
+    assert_null(haul__file_type_of(BYTES("\1abc")));
+    assert_null(haul__file_type_of(BYTES("ab\xc3")));
+    assert_null(haul__file_type_of(BYTES("\1\0\0\0\0\1\0\0{")));
+    char head[HAUL__FILE_HEAD]; /* which ends within a character */
+    memset(head, 'a', sizeof head);
+    head[sizeof head - 1] = '\xc3';
+    assert_string_equal(haul__file_type_of(head, sizeof head)->name, "a text file");
+    assert_string_equal(haul__file_type_of(" <html", 5)->name, "a text file");
+    assert_string_equal(haul__file_type_of(BYTES("[\"weight_map\"]"))->name, "a JSON text");
+    assert_string_equal(haul__file_type_of(BYTES("{\"x\": 1}"))->name, "a JSON text");
+    assert_string_equal(haul__file_type_of(BYTES("{\"weight_map\": {}}"))->name,
+                        "the index of sharded safetensors files");
+    assert_string_equal(haul__file_type_of(BYTES("\x89HDF"))->name, "an HDF5 file");
+    assert_string_equal(haul__file_type_of(BYTES("PK\3\4"))->name, "a zip archive");
+    assert_ptr_equal(haul__file_type_of(BYTES("PK\5\6")), &haul__file_npz);
+    assert_ptr_equal(haul__file_type_of(BYTES("PK\5\6\1")), &haul__file_npz);
+    char *blanks = malloc(2); /* so that a sanitizer sees a read behind them */
+    assert_non_null(blanks);
+    memset(blanks, ' ', 2);
+    assert_string_equal(haul__file_type_of(blanks, 2)->name, "a text file");
+    free(blanks);
     assert_null(haul__file_type_of("\0\0\0\0", 4));
     /* eight bytes of a size that look like gzip */
     write_bytes("damaged", damaged, sizeof damaged - 1);

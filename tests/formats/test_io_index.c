@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/tensor_file.h"
 #include "support/datasets.h"
 #include "support/linalg.h"
 
@@ -48,6 +49,7 @@ static void test_io_index__tensors_of_all_files(void **state)
         haul_safetensors *file = open_with(MAP(A B C), map);
         assert_non_null(file);
         assert_int_equal(haul_safetensors_count(file), 3);
+        assert_string_equal(haul__safetensors_header_of(file)->format, "sharded safetensors");
         for (int i = 0; i < 3; i++) {
             float x[2] = {0};
             assert_int_equal(haul_read(haul_safetensors_load(file, names[i]), x, sizeof x), HAUL_OK);
@@ -83,6 +85,7 @@ static void test_io_index__disagreement_is_an_error(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     make_shards();
+    refused(MAP(B C), "m/1.safetensors holds 'a', which " INDEX " does not expect there");
     refused(MAP(A C), "m/1.safetensors holds 'b', which " INDEX " does not expect there");
     refused(MAP(A B "\"x\": \"1.safetensors\", " C), "m/1.safetensors lacks 'x', which " INDEX " expects there");
     refused(MAP(A B A C), "'a' occurs twice");
@@ -92,6 +95,7 @@ static void test_io_index__disagreement_is_an_error(void **state)
     refused(MAP("\"a\": 1"), "'a' has no name of a file");
     refused("{\"weight_map\": 1}", "has a weight_map");
     refused("{\"weight_map\": {", "has a weight_map");
+    refused("{\"x\": 1}", "has a weight_map");
     assert_null(open_with(MAP("\"a\": \"3.safetensors\""), false));
     expect("missing", HAUL_IO, "cannot open m/3.safetensors");
     haul_scope_pop(scope);
@@ -117,6 +121,47 @@ static void test_io_index__files_stay_in_the_folder(void **state)
     haul_scope_pop(scope);
 }
 
+/* An index is found by its text or by its name, and a file of weights is one by any name. */
+static void test_io_index__files_have_any_name(void **state)
+{
+    (void)state;
+    static const char map[] = MAP(A B C);
+    haul_scope       *scope = haul_scope_push();
+    make_shards();
+    write_bytes("m/map", map, sizeof map - 1);
+    assert_int_equal(haul_safetensors_count(haul_open_safetensors("m/map")), 3);
+    write_shard("m/weights.index.json", "a", "a tensor whose name fills the header", 1);
+    haul_safetensors *file = haul_open_safetensors("m/weights.index.json");
+    assert_int_equal(haul_safetensors_count(file), 2);
+    assert_string_equal(haul__safetensors_header_of(file)->format, "safetensors");
+    haul_scope_pop(scope);
+}
+
+/* A name has at most 255 bytes, as names of files have. */
+static void test_io_index__names_have_a_limit(void **state)
+{
+    (void)state;
+    char        name[300], path[400], text[400];
+    haul_scope *scope = haul_scope_push();
+    make_shards();
+    memset(name, 'n', sizeof name);
+    for (size_t size = 255; size <= 256; size++) {
+        name[size] = '\0';
+        snprintf(path, sizeof path, "m/%s", name);
+        if (size == 255) {
+            write_shard("m/3.safetensors", "a", NULL, 3);
+            assert_int_equal(rename("m/3.safetensors", path), 0);
+        }
+        snprintf(text, sizeof text, "{\"weight_map\":{\"a\":\"%s\"}}", name);
+        if (size == 255)
+            assert_int_equal(haul_safetensors_count(open_with(text, false)), 1);
+        else
+            refused(text, "'a' is in a file whose name leads out of the index's folder, or is hidden");
+        name[size] = 'n';
+    }
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +169,8 @@ int main(void)
         cmocka_unit_test(test_io_index__modules_load),
         cmocka_unit_test(test_io_index__disagreement_is_an_error),
         cmocka_unit_test(test_io_index__files_stay_in_the_folder),
+        cmocka_unit_test(test_io_index__files_have_any_name),
+        cmocka_unit_test(test_io_index__names_have_a_limit),
     };
     return cmocka_run_group_tests_name("io_index", tests, NULL, NULL);
 }

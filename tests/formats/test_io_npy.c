@@ -142,15 +142,25 @@ static void test_io_npy__magic_version_and_length_are_checked(void **state)
     big[8] = 10000 & 255;
     assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_OK);
     for (size_t i = 10; i < 12; i++) { /* the upper bytes of the length */
-        big[i] = 1;
-        assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
-        assert_non_null(strstr(haul_error_message(), "10,000"));
+        for (int bit = 0; bit < 8; bit += 7) {
+            big[i] = (uint8_t)(1 << bit);
+            assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
+            assert_non_null(strstr(haul_error_message(), "10,000"));
+        }
         big[i] = 0;
     }
     for (int version = 0; version <= 4; version += 4) {
         build_npy(big, version, "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }", 0);
         assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
         assert_non_null(strstr(haul_error_message(), "Haul reads versions 1.0, 2.0 and 3.0"));
+    }
+    big[7] = 9;
+    assert_int_equal(haul__npy_parse(big, sizeof big, sizeof big, "x", &head), HAUL_FORMAT);
+    assert_non_null(strstr(haul_error_message(), "x has version 4.9 of the npy format"));
+    big[7] = 0;
+    for (size_t cut = 12; cut + 4 < size; cut++) { /* the rest of the header is there, behind the end */
+        assert_int_equal(haul__npy_parse(file, cut, cut, "x", &head), HAUL_FORMAT);
+        assert_non_null(strstr(haul_error_message(), "it ends within its header"));
     }
     big[6] = 2;
     big[8] = big[9] = big[10] = big[11] = 255;
@@ -229,19 +239,24 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
 static void test_io_npy__elements_are_decoded(void **state)
 {
     (void)state;
-    uint8_t   file[256], out[8];
+    uint8_t   file[256], out[12];
     haul__npy head;
     for (int big = 0; big < 2; big++)
         for (int in_place = 0; in_place < 2; in_place++) {
             const char *text = big ? "{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}"
                                    : "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}";
-            size_t      size = build_npy(file, 1, text, 8);
+            size_t      size = build_npy(file, 1, text, 12);
             assert_int_equal(haul__npy_parse(file, size, size, "x", &head), HAUL_OK);
             uint8_t *in = file + head.offset, *to = in_place ? in : out;
             memset(out, 99, sizeof out);
             haul__npy_decode(&head, in, to);
             for (int i = 0; i < 8; i++)
                 assert_int_equal(to[i], big ? i / 4 * 4 + 3 - i % 4 : i);
+            for (int i = 8; i < 12; i++) /* nothing behind the elements changes */
+                assert_int_equal(to[i], in_place ? i : 99);
+            if (!in_place)
+                for (int i = 8; i < 12; i++)
+                    assert_int_equal(in[i], i);
         }
 }
 

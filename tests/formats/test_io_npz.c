@@ -154,6 +154,8 @@ static void test_npz__arrays_of_other_programs(void **state)
     } arrays[] = {{"big.npy", "{'descr': '>i2', 'fortran_order': False, 'shape': (2,)}", 4},
                   {"columns.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 2)}", 12},
                   {"complex.npy", "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8},
+                  {"list.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (3,)}", 3},
+                  {"matrix.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}", 6},
                   {"longer.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", 7},
                   {"no.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': 2}", 2},
                   {"read.me", "of no array", 0}};
@@ -173,15 +175,20 @@ static void test_npz__arrays_of_other_programs(void **state)
     assert_non_null(file);
     assert_int_equal(haul_error_status(), HAUL_OK);
     assert_string_equal(haul__safetensors_header_of(file)->format, "npz");
-    assert_int_equal(haul_safetensors_count(file), 5);
+    assert_int_equal(haul_safetensors_count(file), 7);
     assert_int_equal(haul_read(haul_safetensors_load(file, "big"), back, 4), HAUL_OK);
     assert_memory_equal(back, "\1\0\3\2", 4);
     assert_int_equal(haul_read(haul_safetensors_load(file, "columns"), back, 12), HAUL_OK);
     assert_memory_equal(back, "\0\6\2\10\4\12\1\7\3\11\5\13", 12);
+    assert_int_equal(haul_read(haul_safetensors_load(file, "matrix"), back, 6), HAUL_OK);
+    assert_memory_equal(back, "\0\2\4\1\3\5", 6);
+    haul_safetensors *mapped = haul_open_safetensors("other.npz", .map = true);
+    assert_true(haul__safetensors_in_place(mapped, haul_safetensors_load(mapped, "list")));
+    assert_false(haul__safetensors_in_place(mapped, haul_safetensors_load(mapped, "matrix")));
     assert_int_equal(haul_read(haul_safetensors_load(file, "longer"), back, 2), HAUL_OK);
     assert_memory_equal(back, "\0\1", 2);
     haul_file_tensor t;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 7; i++) {
         assert_int_equal(haul_safetensors_entry(file, i, &t), HAUL_OK);
         if (!strcmp(t.name, "no"))
             assert_string_equal(t.dtype_name, "?");
@@ -195,6 +202,56 @@ static void test_npz__arrays_of_other_programs(void **state)
     expect("complex", HAUL_DTYPE, "'complex', which cannot be read: it holds elements of dtype '<c8'");
     haul_error_clear();
     haul_scope_pop(scope);
+}
+
+/* Numbers that cannot be packed well are read in several pieces. */
+static void test_npz__large_arrays_are_compressed(void **state)
+{
+    enum { SIZE = 200000 };
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    uint8_t    *bytes = malloc(SIZE), *back = malloc(SIZE);
+    uint32_t    random = 1;
+    assert_true(bytes && back);
+    for (int i = 0; i < SIZE; i++)
+        bytes[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+    haul_named_tensor named = {.name = "a", .tensor = haul_from_host(HAUL_U8, HAUL_SHAPE(SIZE), bytes)};
+    if (haul_save_npz("large.npz", &named, 1, true) == HAUL_OK) {
+        haul_tensor *t = haul_safetensors_load(haul_open_safetensors("large.npz"), "a");
+        assert_int_equal(haul_read(t, back, SIZE), HAUL_OK);
+        assert_memory_equal(back, bytes, SIZE);
+    }
+    haul_error_clear();
+    free(bytes);
+    free(back);
+    haul_scope_pop(scope);
+}
+
+static void test_npz__every_failing_allocation_is_an_error(void **state)
+{
+    (void)state;
+    haul_scope       *outer = haul_scope_push();
+    haul_named_tensor named = {.name = "a", .tensor = haul_arange(HAUL_F32, 0, 20, 1)};
+    for (int loading = 0; loading < 2; loading++)
+        for (int64_t nth = 1;; nth++) {
+            haul_scope *scope = haul_scope_push();
+            haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_FILE, nth);
+            haul_safetensors *file = loading ? haul_open_safetensors("f.npz") : NULL;
+            const bool        done = loading ? file && haul_tensor_is_valid(haul_safetensors_load(file, "a"))
+                                             : haul_save_npz("f.npz", &named, 1, true) == HAUL_OK;
+            const bool        reached = haul__fault_count() >= nth;
+            haul__fault_plan(0, 0);
+            const haul_status status = haul_error_status();
+            haul_error_clear();
+            haul_scope_pop(scope);
+            if (status == HAUL_UNSUPPORTED)
+                skip();
+            assert_int_equal(done, !reached);
+            assert_true(done || status == HAUL_OUT_OF_MEMORY || status == HAUL_IO);
+            if (done)
+                break;
+        }
+    haul_scope_pop(outer);
 }
 
 static size_t read_file(const char *path, uint8_t *bytes, size_t size)
@@ -253,6 +310,8 @@ int main(void)
         cmocka_unit_test(test_npz__sizes_of_64_bits),
         cmocka_unit_test(test_npz__arrays_of_other_programs),
         cmocka_unit_test(test_npz__damage_is_found),
+        cmocka_unit_test(test_npz__large_arrays_are_compressed),
+        cmocka_unit_test(test_npz__every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests_name("io_npz", tests, NULL, NULL);
 }

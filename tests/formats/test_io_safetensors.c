@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "formats/safetensors.h"
+#include "formats/tensor_file.h"
 #include "support/failure.h"
 
 static void write_file(const char *path, uint64_t length, const void *json, size_t json_size, size_t data_size)
@@ -106,6 +106,11 @@ static const struct {
     {"{\"\xf4\x90\x80\x80\":1}", 0, "not UTF-8"}, /* past U+10FFFF */
     {"{\"\xe2\x82\":1}", 0, "not UTF-8"},
     {"{\"a\\u0000b\":1}", 0, "NUL character"},
+    {"{\"a\\u0000", 0, "NUL character"},
+    {"{\"a\\u000", 0, "not JSON"},
+    {"{\"a\":{\"shape\":[[1]]}}", 0, "nested too deeply"},
+    {"{\"a\":{\"shape\":[00000000000000000000000000000000000000000000000000]}}", 0,
+     "has the number 0000000000000000000000000000000000000000;"},
     {"{\"a\nb\":1}", 0, "control character"},
     {"{\"a\":{\"shape\":[0x10]}}", 0, "has the number 0x10;"},
     {"{\"a\":{\"shape\":[1", 0, "not JSON"},
@@ -132,6 +137,60 @@ static void test_io_safetensors__hostile_headers_are_refused(void **state)
         haul_scope_pop(scope);
     }
     haul_error_clear();
+}
+
+/* Eight million values are too many; that many blanks are none. */
+static void test_io_safetensors__headers_of_many_bytes(void **state)
+{
+    (void)state;
+    static const char begin[] = "{\"a\":{\"shape\":[";
+    const size_t      size = 8000100;
+    char             *text = malloc(size);
+    haul_scope       *scope = haul_scope_push();
+    assert_non_null(text);
+    memset(text, ',', size);
+    memcpy(text, begin, sizeof begin - 1);
+    write_file("many.safetensors", size, text, size, 0);
+    assert_null(haul_open_safetensors("many.safetensors"));
+    assert_non_null(strstr(haul_error_message(), "its header has too many values"));
+    haul_error_clear();
+    memset(text, ' ', size);
+    text[0] = '{';
+    text[size - 1] = '}';
+    write_file("blank.safetensors", size, text, size, 0);
+    assert_int_equal(haul_safetensors_count(haul_open_safetensors("blank.safetensors")), 0);
+    free(text);
+    haul_scope_pop(scope);
+}
+
+/* A name of 31 letters is that of a dtype, a longer one is not. */
+static void test_io_safetensors__names_of_dtypes_have_a_limit(void **state)
+{
+    (void)state;
+    char        json[200];
+    haul_scope *scope = haul_scope_push();
+    for (int letters = 31; letters <= 32; letters++) {
+        snprintf(json, sizeof json, "{\"a\":{\"dtype\":\"%.*s\",\"shape\":[1],\"data_offsets\":[0,2]}}", letters,
+                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ_12345");
+        write_file("dtype.safetensors", strlen(json), json, strlen(json), 2);
+        assert_int_equal(haul_open_safetensors("dtype.safetensors") != NULL, letters == 31);
+    }
+    assert_non_null(strstr(haul_error_message(), "has a dtype that is not a name of up to 31 letters"));
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+/* Elements in the other byte order, and truth values that are not 1. */
+static void test_io_safetensors__elements_are_decoded(void **state)
+{
+    (void)state;
+    uint8_t                 bytes[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    haul__safetensors_entry e = {.dtype = HAUL_I32, .bits = 32, .shape = HAUL_SHAPE(2), .end = 8, .big_endian = true};
+    haul__entry_decode(&e, bytes, bytes);
+    assert_memory_equal(bytes, "\3\2\1\0\7\6\5\4\10\11\12\13", 12);
+    e = (haul__safetensors_entry){.dtype = HAUL_BOOL, .bits = 8, .shape = HAUL_SHAPE(5), .end = 5};
+    haul__entry_decode(&e, bytes, bytes);
+    assert_memory_equal(bytes, "\1\1\1\0\1\6\5\4", 8);
 }
 
 static void test_io_safetensors__lengths_are_checked_before_memory_is_taken(void **state)
@@ -394,6 +453,30 @@ static void test_io_safetensors__data_is_aligned(void **state)
     haul_scope_pop(scope);
 }
 
+/* Tensors of equal sizes stay in their order, and only what JSON demands is escaped. */
+static void test_io_safetensors__order_and_names_are_kept(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"c", "a b", "b"};
+    haul_named_tensor        tensors[3];
+    char                     text[400] = "";
+    haul_scope              *scope = haul_scope_push();
+    for (int i = 0; i < 3; i++)
+        tensors[i] = (haul_named_tensor){.name = names[i], .tensor = haul_full(HAUL_F32, HAUL_SHAPE(2), i)};
+    tensors[1].tensor = haul_transpose(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), 0, 1); /* which is copied */
+    assert_int_equal(haul_save_safetensors("order.safetensors", tensors, 3, NULL, 0), HAUL_OK);
+    const int64_t blocks = haul__counted_blocks();
+    assert_int_equal(haul_save_safetensors("order.safetensors", tensors, 3, NULL, 0), HAUL_OK);
+    assert_int_equal(haul__counted_blocks(), blocks);
+    FILE *file = fopen("order.safetensors", "rb");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 8);
+    fclose(file);
+    const char *c = strstr(text + 8, "\"c\":"), *a = strstr(text + 8, "\"a b\":"), *b = strstr(text + 8, "\"b\":");
+    assert_true(c && a && b && c < a && a < b);
+    haul_scope_pop(scope);
+}
+
 static void test_io_safetensors__bad_arguments_write_nothing(void **state)
 {
     (void)state;
@@ -474,6 +557,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_io_safetensors__hostile_headers_are_refused),
+        cmocka_unit_test(test_io_safetensors__headers_of_many_bytes),
+        cmocka_unit_test(test_io_safetensors__names_of_dtypes_have_a_limit),
+        cmocka_unit_test(test_io_safetensors__elements_are_decoded),
         cmocka_unit_test(test_io_safetensors__lengths_are_checked_before_memory_is_taken),
         cmocka_unit_test(test_io_safetensors__every_truncation_is_refused),
         cmocka_unit_test(test_io_safetensors__a_file_that_shrinks_is_noticed),
@@ -483,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_io_safetensors__unknown_dtypes_are_listed_and_only_loading_them_fails),
         cmocka_unit_test(test_io_safetensors__all_dtypes_and_layouts_come_back),
         cmocka_unit_test(test_io_safetensors__data_is_aligned),
+        cmocka_unit_test(test_io_safetensors__order_and_names_are_kept),
         cmocka_unit_test(test_io_safetensors__bad_arguments_write_nothing),
         cmocka_unit_test(test_io_safetensors__every_failure_leaves_the_old_file),
         cmocka_unit_test(test_io_safetensors__every_failure_to_read_is_an_error),

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "formats/onnx/model.h"
 #include "support/onnx/file.h"
 
@@ -52,6 +53,7 @@ static message graph_of_shape(const message *shape, int wire)
     else
         put_number(&tensor, 2, 1);
     put_message(&type, 1, &tensor);
+    put_text(&value, 1, "x");
     put_message(&value, 2, &type);
     put_message(&graph, 11, &value);
     return graph;
@@ -110,6 +112,12 @@ static void test_onnx_fields__defaults(void **state)
         haul__onnx_free(&m);
     }
     assert_string_equal(haul__onnx_dtype_name(0), "undefined");
+    graph = (message){0};
+    put_number(&tensor, 2, 24); /* the first number that is no type */
+    put_message(&graph, 5, &tensor);
+    assert_int_equal(read_graph(&m, &graph), HAUL_OK);
+    assert_string_equal(m.graph.tensors[0].fault, "Haul does not have its dtype");
+    haul__onnx_free(&m);
 }
 
 static void test_onnx_fields__sizes_of_inputs(void **state)
@@ -125,6 +133,7 @@ static void test_onnx_fields__sizes_of_inputs(void **state)
     put_message(&shape, 1, &size);
     graph = graph_of_shape(&shape, 2);
     assert_int_equal(read_graph(&m, &graph), HAUL_OK);
+    assert_string_equal(m.graph.inputs[0].name, "x");
     assert_int_equal(m.graph.inputs[0].element_type, 1000);
     assert_int_equal(m.graph.inputs[0].ndim, 2);
     assert_true(m.graph.inputs[0].dims[0] == -1 && m.graph.inputs[0].dims[1] == 7);
@@ -184,7 +193,7 @@ static void test_onnx_fields__numbers_of_fields(void **state)
 /* Elements in lists before and after elements in fields of their own. */
 static void test_onnx_fields__mixed_elements(void **state)
 {
-    static const float values[] = {1.5f, -2, 3, 4, 5};
+    static const float values[] = {1.5f, -2, 0.1f, 4, 5};
     haul__onnx_model   m;
     message            graph = {0}, tensor = {0};
     float              out[5] = {0};
@@ -258,9 +267,18 @@ static void test_onnx_fields__external_data(void **state)
 /* Structures may take 64 bytes for each byte of the file, and a block. */
 static void test_onnx_fields__memory_is_limited(void **state)
 {
+    const int64_t    blocks = haul__counted_blocks();
     haul__onnx_model m;
     message          graph = {0}, empty = {0}, node = {0}, attribute = {0};
     (void)state;
+    for (int i = 0; i < 40; i++)
+        put_message(&graph, 5, &empty);
+    for (int i = 0; i < 600; i++) /* of several blocks */
+        put_text(&graph, 2, "name");
+    assert_int_equal(read_graph(&m, &graph), HAUL_OK);
+    haul__onnx_free(&m);
+    assert_int_equal(haul__counted_blocks(), blocks);
+    graph = (message){0};
     for (int i = 0; i < 40; i++)
         put_message(&graph, 5, &empty);
     assert_int_equal(read_graph(&m, &graph), HAUL_OK);

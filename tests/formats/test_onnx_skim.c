@@ -129,11 +129,137 @@ static void test_onnx_skim__faults_are_those_of_the_reader(void **state)
     free(data);
 }
 
+enum { MANY = 50000 };
+
+static float many[MANY];
+
+/* Reads the file, which is well formed. */
+static uint8_t *skim_and_read(haul__file *source, haul__onnx_model *model)
+{
+    uint8_t *data = calloc(1, file.size);
+    assert_non_null(data);
+    haul__file_open_memory(source, file.bytes, file.size, "t.onnx", "test");
+    assert_int_equal(haul__onnx_skim(source, data), HAUL_OK);
+    assert_int_equal(haul__onnx_read(model, (haul__bytes){data, file.size}, source, "t.onnx", "test"), HAUL_OK);
+    return data;
+}
+
+/* The elements are read on request, and the memory for all of the file has none of them behind `skipped` bytes. */
+static void expect_left_out(const haul__onnx_tensor *t, const uint8_t *data, int count, size_t skipped)
+{
+    static float  back[MANY];
+    const uint8_t none[4] = {0};
+    assert_non_null(t->file);
+    assert_int_equal(haul__onnx_elements(t, "t.onnx", "test", back, (size_t)count * 4), HAUL_OK);
+    assert_memory_equal(back, many, (size_t)count * 4);
+    for (size_t i = skipped; i < (size_t)count * 4; i += 4)
+        assert_memory_equal(data + t->offset + i, none, 4);
+}
+
+static void make_large(const char *name, int count)
+{
+    message head = {0};
+    put_number(&head, 1, (uint64_t)count);
+    put_number(&head, 2, FLOAT);
+    put_text(&head, 8, name);
+    memcpy(tensor.bytes, head.bytes, tensor.size = head.size);
+    put(&tensor, 9, many, (size_t)count * 4);
+    attribute.size = node.size = 0;
+}
+
+/* The graph becomes the model's, whose last field has one byte. */
+static void end_file(void)
+{
+    message head = {0};
+    put_number(&head, 1, 8);
+    memcpy(file.bytes, head.bytes, file.size = head.size);
+    put(&file, 7, graph.bytes, graph.size);
+    put(&file, 3, "v", 1);
+}
+
+/* In the graph, in a node, and in the innermost of eight graphs. */
+static void test_onnx_skim__elements_stay_in_the_file_wherever_they_are(void **state)
+{
+    haul__file       source;
+    haul__onnx_model model;
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        many[i] = (float)(i + 1);
+    graph.size = 0;
+    make_large("deep", MANY);
+    put(&graph, 5, tensor.bytes, tensor.size);
+    for (int i = 0; i < 7; i++) {
+        attribute.size = node.size = 0;
+        put(&attribute, 6, graph.bytes, graph.size);
+        put(&node, 5, attribute.bytes, attribute.size);
+        graph.size = 0;
+        put(&graph, 1, node.bytes, node.size);
+    }
+    make_large("inside", MANY);
+    put(&attribute, 5, tensor.bytes, tensor.size);
+    put(&node, 5, attribute.bytes, attribute.size);
+    put(&graph, 1, node.bytes, node.size);
+    put(&graph, 5, tensor.bytes, tensor.size);
+    end_file();
+    uint8_t                *data = skim_and_read(&source, &model);
+    const haul__onnx_graph *g = &model.graph;
+    expect_left_out(g->tensors, data, MANY, 1 << 17);
+    expect_left_out(g->nodes[1].attributes->tensor, data, MANY, 1 << 17);
+    for (int i = 0; i < 7; i++)
+        g = g->nodes[0].attributes->graph;
+    expect_left_out(g->tensors, data, MANY, 1 << 17);
+    haul__onnx_free(&model);
+    free(data);
+}
+
+/* The least size that is left out: what was read before it ends within the elements. */
+static void test_onnx_skim__elements_of_the_least_size(void **state)
+{
+    haul__file       source;
+    haul__onnx_model model;
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        many[i] = (float)(i + 1);
+    graph.size = 0;
+    make_large("least", HAUL__ONNX_LEFT_OUT / 4);
+    put(&graph, 5, tensor.bytes, tensor.size);
+    end_file();
+    uint8_t *data = skim_and_read(&source, &model);
+    expect_left_out(model.graph.tensors, data, HAUL__ONNX_LEFT_OUT / 4, HAUL__ONNX_LEFT_OUT - 8);
+    haul__onnx_free(&model);
+    free(data);
+}
+
+/* A field that ends behind its message, within the file. */
+static void test_onnx_skim__fields_end_within_their_message(void **state)
+{
+    static const uint8_t longer[] = {8 << 3 | 2, 20, 'a'};
+    haul__file           source;
+    haul__onnx_model     model;
+    (void)state;
+    graph.size = 0;
+    put(&graph, 5, longer, sizeof longer);
+    put(&graph, 2, "a name of more than twenty letters", 34);
+    end_file();
+    uint8_t *data = calloc(1, file.size);
+    assert_non_null(data);
+    haul__file_open_memory(&source, file.bytes, file.size, "t.onnx", "test");
+    assert_int_equal(haul__onnx_skim(&source, data), HAUL_OK);
+    assert_memory_equal(data, file.bytes, file.size);
+    assert_int_equal(haul__onnx_read(&model, (haul__bytes){data, file.size}, &source, "t.onnx", "test"), HAUL_FORMAT);
+    assert_non_null(strstr(haul_error_message(), "a field is longer than the message that has it"));
+    haul_error_clear();
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onnx_skim__leaves_large_elements_out),
         cmocka_unit_test(test_onnx_skim__faults_are_those_of_the_reader),
+        cmocka_unit_test(test_onnx_skim__elements_stay_in_the_file_wherever_they_are),
+        cmocka_unit_test(test_onnx_skim__elements_of_the_least_size),
+        cmocka_unit_test(test_onnx_skim__fields_end_within_their_message),
     };
     return cmocka_run_group_tests_name("onnx_skim", tests, NULL, NULL);
 }

@@ -196,6 +196,9 @@ static void test_pickle__what_is_wrong_is_refused(void **state)
         ROW("G1234567", "ends too early"),
         ROW("X\x01\0\0", "ends too early"),
         ROW("X\x02\0\0\0a", "ends within a text"),
+        ROW("X\x02\0\0\0ab", "ends too early"),
+        ROW("cm\nf\n", "ends too early"),
+        ROW("cm\n\n.", "holds the Python object 'm.', which"),
         ROW("X\xff\xff\xff\xff"
             "a",
             "ends within a text"),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "formats/tensor_file.h"
 #include "formats/zip.h"
 #include "support/datasets.h"
 
@@ -81,6 +82,8 @@ static void list(haul_safetensors *file, char *out, size_t room)
         assert_int_equal(haul_safetensors_entry(file, i, &e), HAUL_OK);
         used += (size_t)snprintf(out + used, room - used, "%s%s:%s", i ? "; " : "", e.name, e.dtype_name);
         haul_tensor *t = haul_safetensors_load(file, e.name);
+        if (e.fault)
+            assert_true(e.shape.ndim == 0 && e.bytes == 48); /* as the storage has */
         if (!haul_tensor_is_valid(t)) {
             used += (size_t)snprintf(out + used, room - used, "!%s", e.fault ? e.fault : "");
             haul_error_clear();
@@ -89,6 +92,7 @@ static void list(haul_safetensors *file, char *out, size_t room)
         for (int d = 0; d < e.shape.ndim; d++)
             used += (size_t)snprintf(out + used, room - used, "%s%lld", d ? "," : "[", (long long)e.shape.dims[d]);
         used += (size_t)snprintf(out + used, room - used, "%s=", e.shape.ndim ? "]" : "");
+        assert_true(e.bytes == (uint64_t)haul_tensor_bytes(t));
         haul_tensor *wide = haul_cast(t, HAUL_I64);
         int64_t      values[16];
         assert_true(haul_tensor_count(wide) <= 16);
@@ -132,6 +136,12 @@ static void test_torch_file__tensors_are_listed(void **state)
         {"}'a' " TENSOR("0", "1 1 1 1 1 1 1 1 1", "1 1 1 1 1 1 1 1 1") "s.", "a:int32!it has more than 8 dimensions"},
         {"}'a' " TENSOR("0", "2 3", "0 1") "s.",
          "a:int32!it has more elements than are stored, as expanded tensors have; save a clone() of it"},
+        {"}'a' " TENSOR("2", "2 3", "0 1") "s.",
+         "a:int32!it has more elements than are stored, as expanded tensors have; save a clone() of it"},
+        {"}'a' " TENSOR("0", "2 2", "6 1") "s.", "a:int32[2,2]=0 1 6 7"},
+        {"}'a' " TENSOR("0", "1 1 1 1 1 1 2 2", "1 1 1 1 1 1 1 2") "s.", "a:int32[1,1,1,1,1,1,2,2]=0 2 1 3"},
+        {"}'a' " TENSOR_OF(STORAGE("torch IntStorage", "0", "0"), "0", "0", "1") "s.", "a:int32[0]="},
+        {"}('long' " TENSOR("1", "1", "1") "'s' " TENSOR("2", "1", "1") "u.", "long:int32[1]=1; s:int32[1]=2"},
         {"}'b' " BYTES("torch BoolStorage") "s.", "b:bool[5]=1 0 1 1 0"},
         {"}'b' " BYTES("torch CharStorage") "s.", "b:int8[5]=1 0 1 1 0"},
         {"}'b' " BYTES("torch ByteStorage") "s.", "b:uint8[5]=1 0 1 1 0"},
@@ -195,6 +205,9 @@ static void test_torch_file__wrong_descriptions_are_refused(void **state)
         {"}'a' " TENSOR("0", "1 2", "1") "s.", "'a' has a description that is wrong"},
         {"}'a' <torch._utils _rebuild_tensor_v2> (" STORAGE("torch IntStorage", "0", "12") " 0 5 (1ttRs.",
          "'a' has a description that is wrong"},
+        {"}'a' <torch._utils _rebuild_tensor_v2> (" STORAGE("torch IntStorage", "0", "12") " 0 ](1e (1ttRs.",
+         "'a' has a description that is wrong"},
+        {"}'a' <torch Sixe> ((1ttRs.", "w.pt holds the Python object 'torch.Sixe', which Haul does not read"},
         {"}'a' <torch._utils _rebuild_tensor_v2> (" STORAGE("torch IntStorage", "0", "12") " 0 (1t 5tRs.",
          "'a' has a description that is wrong"},
         {"}'a' <torch._utils _rebuild_tensor_v2> (" STORAGE("torch IntStorage", "0", "12") " 0 (1ttRs.",
@@ -227,6 +240,7 @@ static void test_torch_file__wrong_descriptions_are_refused(void **state)
         haul_safetensors *file = haul_open_safetensors("w.pt");
         if (rows[i].result[0]) {
             assert_null(file);
+            assert_non_null(strstr(haul_error_message(), "w.pt "));
             expect(rows[i].program, HAUL_FORMAT, rows[i].result);
         } else {
             assert_non_null(file); /* nothing after the end of a pickle is read */
@@ -290,6 +304,12 @@ static void test_torch_file__only_little_endian_archives_are_read(void **state)
     expect_opened("}'a' " TENSOR("0", "1", "1") "s.", "x/", "big", HAUL_UNSUPPORTED,
                   "was written by a big-endian machine");
     expect_opened("}'a' " TENSOR("0", "1", "1") "s.", "x/", "middle", HAUL_UNSUPPORTED, "big-endian machine");
+    for (size_t size = 63; size <= 65; size++) { /* a longer text is not the name of an order */
+        char order[66] = "";
+        memset(order, 'x', size);
+        expect_opened("}'a' " TENSOR("0", "1", "1") "s.", "x/", order, size < 64 ? HAUL_UNSUPPORTED : HAUL_OK,
+                      "big-endian machine");
+    }
     expect_opened("", "x/", "little", HAUL_FORMAT, "is empty or has more than 256 MiB");
     expect_opened("}.", "x/y/", NULL, HAUL_FORMAT, "is a zip archive without arrays or weights");
 }
@@ -305,6 +325,110 @@ static void test_torch_file__folders_have_long_names(void **state)
         expect_opened("}'a' " TENSOR("3", "1", "1") "s.", folder, NULL, length < 1024 ? HAUL_OK : HAUL_FORMAT,
                       "has a folder with a long name");
     }
+}
+
+/* What depends on the number of bytes of the pickle: how many tensors it has, how long their names are, and how many
+ * values it leads to. Each bound is met exactly. */
+static void test_torch_file__limits_follow_the_size(void **state)
+{
+    static char    program[ROOM], name[2048];
+    static uint8_t pickle[ROOM];
+    (void)state;
+    for (int k = 10; k < 60; k++) { /* a tensor that a list has again and again */
+        haul_scope *scope = haul_scope_push();
+        strcpy(program, "]\x94(" TENSOR("1", "1", "1") "\x94");
+        for (int i = 0; i < k; i++)
+            strcat(program, "h\x01");
+        strcat(program, "e.");
+        write_archive("", program, NULL);
+        assert_int_equal(haul_open_safetensors("w.pt") != NULL, (size_t)k + 1 <= assemble(program, pickle) / 16 + 16);
+        haul_error_clear();
+        haul_scope_pop(scope);
+    }
+    bool met[2] = {false};
+    for (size_t letters = 500; letters < 1100; letters++) { /* five tensors with a long name */
+        memset(name, 'n', letters);
+        name[letters] = '\0';
+        sprintf(program, "}\x94'%s' ](" TENSOR("1", "1", "1") "\x94h\x01h\x01h\x01h\x01", name);
+        strcat(program, "es.");
+        const size_t room = 4 * assemble(program, pickle) + 64, names = 5 * (letters + 2);
+        if (names + 3 < room || names > room + 3)
+            continue;
+        haul_scope *scope = haul_scope_push();
+        write_archive("", program, NULL);
+        assert_int_equal(haul_open_safetensors("w.pt") != NULL, names <= room);
+        met[names > room] = true;
+        haul_error_clear();
+        haul_scope_pop(scope);
+    }
+    assert_true(met[0] && met[1]);
+    for (int k = 1; k < 60; k++) { /* a list of twenty values that is in another one again and again */
+        haul_scope *scope = haul_scope_push();
+        strcpy(program, "]\x94(](NNNNNNNNNNNNNNNNNNNNe\x94");
+        for (int i = 1; i < k; i++)
+            strcat(program, "h\x01");
+        strcat(program, "e.");
+        write_archive("", program, NULL);
+        assert_int_equal(haul_open_safetensors("w.pt") != NULL, 21 * (size_t)k <= 4 * assemble(program, pickle) + 64);
+        haul_error_clear();
+        haul_scope_pop(scope);
+    }
+}
+
+/* The part before the names of weights: a known key, if it has a dictionary. */
+static void test_torch_file__roots_of_weights(void **state)
+{
+    static const row rows[] = {{"}'state_dict' }s.", "state_dict."},
+                               {"}'model' }s.", "model."},
+                               {"}('x' 1 'net' }u.", "net."},
+                               {"}('model' } 'state_dict' }u.", "state_dict."},
+                               {"}'state_dict' 5 s.", ""},
+                               {"}'other' }s.", ""},
+                               {"].", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        haul_scope *scope = haul_scope_push();
+        write_archive("archive/", rows[i].program, "little");
+        haul_safetensors *file = haul_open_safetensors("w.pt");
+        assert_non_null(file);
+        const haul__safetensors_header *h = haul__safetensors_header_of(file);
+        assert_string_equal(h->format, "PyTorch file");
+        assert_string_equal(h->root ? h->root : "", rows[i].result);
+        haul_scope_pop(scope);
+    }
+}
+
+/* Tensors without gaps are used in place. Checksums are not compared, as a storage may have many tensors. */
+static void test_torch_file__storages_are_used_as_they_are(void **state)
+{
+    static const struct {
+        const char *program;
+        bool        in_place;
+    } rows[] = {{"}'a' " TENSOR("0", "3 4", "4 1") "s.", true},
+                {"}'a' " TENSOR("4", "1 4", "99 1") "s.", true},
+                {"}'a' " TENSOR("0", "2 2", "6 1") "s.", false}};
+    uint8_t bytes[4096];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        haul_scope *scope = haul_scope_push();
+        write_archive("archive/", rows[i].program, "little");
+        haul_safetensors *file = haul_open_safetensors("w.pt", .map = true);
+        assert_non_null(file);
+        assert_int_equal(haul__safetensors_in_place(file, haul_safetensors_load(file, "a")), rows[i].in_place);
+        haul_scope_pop(scope);
+    }
+    haul_scope *scope = haul_scope_push();
+    write_archive("archive/", TENSOR("0", "1", "1") ".", "little");
+    FILE *whole = fopen("w.pt", "rb");
+    assert_non_null(whole);
+    const size_t size = fread(bytes, 1, sizeof bytes, whole);
+    fclose(whole);
+    uint8_t *number = memmem(bytes, size, "\0\0\0\0\1\0\0\0\2\0\0\0", 12);
+    assert_non_null(number);
+    *number = 77;
+    write_bytes("w.pt", bytes, size);
+    assert_true(haul_item(haul_safetensors_load(haul_open_safetensors("w.pt"), "tensor")) == 77);
+    haul_scope_pop(scope);
 }
 
 static void test_torch_file__every_failing_allocation_is_an_error(void **state)
@@ -339,6 +463,9 @@ int main(void)
         cmocka_unit_test(test_torch_file__limits),
         cmocka_unit_test(test_torch_file__only_little_endian_archives_are_read),
         cmocka_unit_test(test_torch_file__folders_have_long_names),
+        cmocka_unit_test(test_torch_file__limits_follow_the_size),
+        cmocka_unit_test(test_torch_file__roots_of_weights),
+        cmocka_unit_test(test_torch_file__storages_are_used_as_they_are),
         cmocka_unit_test(test_torch_file__every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,7 @@ static void test_zip__records_of_members(void **state)
     const row second[] = {{42, 4, a.directory - 29, "its member 'bb' begins past the end of the file"},
                           {42, 4, a.directory + 1, "its member 'bb' begins past the end of the file"},
                           {42, 4, 0, "overlaps another one"},
+                          {24, 4, 0xffffffff, "its directory is damaged"},
                           {32, 2, 1, "its directory is damaged"}};
     CHECK_ROWS(&a, a.directory + RECORD + 1, second);
     const row local[] = {{0, 1, 'p', "its member 'a' is damaged"},
@@ -203,6 +204,26 @@ static void test_zip__records_of_members(void **state)
     put(&twice, a.directory + RECORD + 1 + 32, 2, 1);
     put(&twice, a.directory + RECORD + 1 + 46, 1, 'a');
     check_opened(&twice, "its member 'a' occurs twice");
+}
+
+/* The directory may have the members in any order, and a name may be empty. */
+static void test_zip__directories_of_other_programs(void **state)
+{
+    archive   a = write_archive(HAUL__ZIP_LIMIT);
+    uint8_t   first[RECORD + 1];
+    haul__zip zip;
+    (void)state;
+    memcpy(first, a.of + a.directory, sizeof first);
+    memmove(a.of + a.directory, a.of + a.directory + sizeof first, RECORD + 2);
+    memcpy(a.of + a.directory + RECORD + 2, first, sizeof first);
+    check_opened(&a, NULL);
+    put(&a, a.directory + RECORD + 2 + 28, 2, 0); /* the last name */
+    put(&a, a.end + 12, 4, 2 * RECORD + 2);
+    haul__file file;
+    haul__file_open_memory(&file, a.of, a.size, "z.zip", "test");
+    assert_int_equal(haul__zip_open(&zip, &file), HAUL_OK);
+    assert_non_null(haul__zip_find(&zip, ""));
+    haul__zip_free(&zip);
 }
 
 static void test_zip__links_of_unix(void **state)
@@ -246,7 +267,9 @@ static void test_zip__numbers_of_64_bits(void **state)
                             {3, 1, 6, "it lacks the record with 64-bit sizes"},
                             {8, 8, end64 + 1, "it lacks the record with 64-bit sizes"},
                             {8, 8, end64 - 1, "it lacks the record with 64-bit sizes"},
-                            {8, 8, UINT64_MAX, "it lacks the record with 64-bit sizes"}};
+                            {8, 8, UINT64_MAX, "it lacks the record with 64-bit sizes"},
+                            {8, 8, locator, "it lacks the record with 64-bit sizes"},
+                            {8, 8, (uint64_t)1 << 63 | end64, "it lacks the record with 64-bit sizes"}};
     CHECK_ROWS(&a, locator, locators);
     const size_t extra = a.directory + RECORD + 1;
     const row    fields[] = {{0, 2, 2, "its directory is damaged"},   {2, 2, 23, "its directory is damaged"},
@@ -262,6 +285,13 @@ static void test_zip__numbers_of_64_bits(void **state)
     put(&some, extra + 16, 2, 1);
     put(&some, extra + 18, 2, 8);
     put(&some, extra + 20, 8, 0);
+    check_opened(&some, NULL);
+    put(&some, a.directory + 30, 2, 16); /* the field is a part of the comment now */
+    put(&some, a.directory + 32, 2, 12);
+    check_opened(&some, "its directory is damaged");
+    put(&some, a.directory + 30, 2, 0);
+    put(&some, a.directory + 32, 2, 28);
+    put(&some, a.directory + 42, 4, 0);
     check_opened(&some, NULL);
 }
 
@@ -290,6 +320,51 @@ static void test_zip__numbers_at_the_limit(void **state)
         assert_int_equal(get(&a, a.end + 12, 4), ends ? 0xffffffff : bytes);
         assert_int_equal(get(&a, a.end + 10, 2), ends ? 0xffff : MEMBERS);
     }
+}
+
+/* A member is compressed, so that its sizes differ: each of them alone may reach the limit. */
+static void test_zip__sizes_at_the_limit(void **state)
+{
+    static const char zeros[4000];
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        const size_t size = small ? 2 : sizeof zeros;
+        uint64_t     limit = HAUL__ZIP_LIMIT;
+        for (int round = 0; round < 2; round++) {
+            archive          a = {.size = 0};
+            haul__zip_writer w = {.file = haul__writer_open("s.zip", "test"), .operation = "test", .limit = limit};
+            assert_non_null(w.file);
+            const haul_status status = haul__zip_put(&w, "a", true, zeros, size, NULL, 0);
+            if (status == HAUL_UNSUPPORTED) {
+                haul__writer_abandon(w.file);
+                haul_error_clear();
+                skip();
+            }
+            assert_int_equal(status, HAUL_OK);
+            memcpy(a.of, w.directory, a.size = w.size);
+            const uint64_t packed = get(&a, 20, 4);
+            assert_int_equal(packed == 0xffffffff, round == 1);
+            assert_true(round || (packed > size) == small);
+            limit = small ? packed : size;
+            haul__writer_abandon(w.file);
+            haul__free(w.directory);
+        }
+    }
+    haul__zip_writer w = {.file = haul__writer_open("s.zip", "test"), .operation = "test", .limit = 152};
+    for (int i = 0; i < 2; i++) /* a directory of 152 bytes behind members of 128 */
+        assert_int_equal(haul__zip_put(&w, i ? "a name that has thirty letters" : "another one, of thirty letters",
+                                       false, "", 0, "", 0),
+                         HAUL_OK);
+    assert_true(w.size == 152 && w.at == 128);
+    assert_int_equal(haul__zip_end(&w), HAUL_OK);
+    assert_int_equal(haul__writer_commit(w.file), HAUL_OK);
+    haul__free(w.directory);
+    archive a = {.size = 0};
+    FILE   *file = fopen("s.zip", "rb");
+    assert_non_null(file);
+    a.size = fread(a.of, 1, sizeof a.of, file);
+    fclose(file);
+    assert_int_equal(get(&a, a.size - END + 12, 4), 0xffffffff);
 }
 
 /* Other programs read these bytes, too (io_python.py), and they do not depend on the time. */
@@ -342,7 +417,8 @@ int main(void)
         cmocka_unit_test(test_zip__record_at_the_end),       cmocka_unit_test(test_zip__records_of_members),
         cmocka_unit_test(test_zip__links_of_unix),           cmocka_unit_test(test_zip__numbers_of_64_bits),
         cmocka_unit_test(test_zip__numbers_at_the_limit),    cmocka_unit_test(test_zip__bytes_stay_the_same),
-        cmocka_unit_test(test_zip__as_many_as_16_bits_hold),
+        cmocka_unit_test(test_zip__as_many_as_16_bits_hold), cmocka_unit_test(test_zip__directories_of_other_programs),
+        cmocka_unit_test(test_zip__sizes_at_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
