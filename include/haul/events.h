@@ -119,7 +119,7 @@ HAUL_BEGIN
  * - HAUL_EVENT_WORK_END: the same, `duration`
  * - HAUL_EVENT_COLLECTIVE_BEGIN: this rank begins an exchange with the other ranks of its group:
  *   `operation`, `text` (the data, "bucket 2 of step 41"; may be ""), `command` (the number of the collective
- *   in its group)
+ *   in its group, or that of a message of haul_send or haul_receive among those that its two ranks sent that way)
  * - HAUL_EVENT_COLLECTIVE_END: the thread that began it has waited for it: the same, `bytes` (elements that this rank
  *   has sent to others), `time` (when it was over, which may be long before the event), `duration`. The event
  *   also comes if the exchange failed. Other work of the thread may begin and end between the two

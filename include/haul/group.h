@@ -8,11 +8,12 @@
  * Each process is a rank, a number from 0 to the size of the group less 1. haul_group_get finds the others. An MPI
  * library moves the bytes between ranks; Haul opens it at run time, whichever it is, and needs none for one rank.
  *
- * A group is for data parallel training (haul/parallel.h), and for operations that sum and exchange tensors
- * (haul_all_reduce). These operations, haul_group_barrier and the functions of haul/parallel.h are collectives: all
- * ranks of a group call them, in the same order and with operands of equal shapes and dtypes. They are numbered. Where
- * the ranks call different ones, each gets an error that names two ranks and their calls. Sums are made in the order of
- * a fixed tree by Haul's own code, so they are bit-identical on all ranks, and with every MPI library and network.
+ * A group is for data parallel training (haul/parallel.h), for operations that sum and exchange tensors
+ * (haul_all_reduce), and for messages between two ranks (haul_send). All of these but messages, haul_group_barrier and
+ * the functions of haul/parallel.h are collectives: all ranks of a group call them, in the same order and with operands
+ * of equal shapes and dtypes. They are numbered. Where the ranks call different ones, each gets an error that names two
+ * ranks and their calls. Sums are made in the order of a fixed tree by Haul's own code, so they are bit-identical on
+ * all ranks, and with every MPI library and network.
  *
  * A rank that does not reach a collective within the group's limit ends the group: the other ranks get an error that
  * names the rank, its host, its process and the collective. A group on which a collective has failed cannot be used any
@@ -180,6 +181,47 @@ HAUL_API haul_tensor *haul_all_gather(haul_tensor *x, int axis, haul_group *grou
  * axis 0. The size of the axis is a multiple of the number of ranks. Its gradient is haul_all_gather of the gradient.
  */
 HAUL_API haul_tensor *haul_reduce_scatter(haul_tensor *x, int axis, haul_group *group);
+
+/* ---- Messages ----
+ * A tensor goes from one rank to another one. Only these two make calls: the k-th haul_send of a rank to another one
+ * belongs to the k-th haul_receive there from this rank. Each rank calls them where it wants to, but a receive waits
+ * for its send. There are no tags; messages of groups made by haul_group_split are apart.
+ *
+ *     haul_group *group = haul_group_get("auto");
+ *     if (haul_group_rank(group) == 0) {
+ *         haul_tensor *sent = haul_send(haul_call(net, x), 1, group);
+ *         haul_backward(sent);
+ *     } else {
+ *         haul_tensor *like = haul_set_requires_grad(haul_zeros(HAUL_F32, HAUL_SHAPE(8, 3)), true);
+ *         haul_tensor *y = haul_call(net, haul_receive(like, 0, group));
+ *         haul_backward(haul_sum(y));
+ *     }
+ *
+ * x and like must have equal shapes and dtypes, and both or neither must require a gradient. A receive that gets
+ * another message than it expects fails with HAUL_INVALID_ARGUMENT and prints both; a sender that fails lets the
+ * receive fail with its error. A rank cannot use a group any more after a message has failed there, and receives of
+ * other ranks from this rank fail. If no message comes within the group's limit, the group ends as it does for
+ * collectives.
+ *
+ * Data goes through host memory, with groups "nccl" as well. A tensor without elements is not sent. A rank may send to
+ * itself, and must do so before it receives. Functions of haul_checkpoint cannot send or receive.
+ *
+ * The gradient of a message is a message back: backward passes of both ranks make it, so both must reach it. Messages
+ * from one rank to another one are numbered, and a gradient names the number of its message. So passes that compute the
+ * gradients in another order than they were sent in fail. The newest call of a pass comes first: one pass for several
+ * messages, with the sum of what haul_send returned, works if the other rank makes one pass for all of them, too. With
+ * haul_grad, `like` must be among the inputs. The gradient of a message cannot be differentiated again. */
+
+/* Sends x, a copy of its elements, and returns without waiting for the receiver. The result is 0, a tensor without
+ * dimensions of x's dtype, or of f32 if that is not a float. It is part of the graph: a backward pass that begins at
+ * it, or at a sum of it and a loss, waits for the gradient of the receiver, and gives it to x. The gradient of the
+ * result itself does not matter. */
+HAUL_API haul_tensor *haul_send(haul_tensor *x, int to, haul_group *group);
+
+/* Waits for the tensor that the rank `from` sends. The result has the shape, dtype and device of `like`, whose elements
+ * are not read: haul_expand of one element will do. It requires a gradient if `like` does, and its gradient goes back
+ * to the sender; `like` itself gets none. */
+HAUL_API haul_tensor *haul_receive(haul_tensor *like, int from, haul_group *group);
 
 HAUL_END
 

@@ -30,7 +30,7 @@ typedef struct HAUL__DESIGNATED haul_ledger_options {
     bool everywhere;   /* count all threads, also the workers of a loader; default: the calling thread */
     bool device_times; /* also fill `device_ms` and `overlap_ms`, which takes an event for each command */
     bool ranks;        /* also count what this rank of a group sends to others: rows whose `from` and `to` are NULL,
-                          `bytes` what it sent, `count` its collectives, `wait_ms` how long they took */
+                          `bytes` what it sent, `count` its collectives and messages, `wait_ms` how long they took */
 } haul_ledger_options;
 
 /* Count copies from now on: haul_ledger_begin(.everywhere = true). Several ledgers can count at once. Fails in a

@@ -62,6 +62,8 @@ static void destroy(void *object)
     pthread_mutex_unlock(&lock);
     haul__direct_close(g);
     close_engine(g->engine);
+    haul__own_messages_free(g);
+    haul__free(g->messages_sent);
     haul__free(g->members);
     haul__free(g->places);
     haul__free(g->why);
@@ -90,8 +92,10 @@ static haul_status fill_in(haul_group *g, haul__engine *engine, uint64_t key)
     g->key = key;
     g->members = haul__calloc(size, sizeof *g->members);
     g->places = haul__calloc(size, sizeof *g->places);
-    if (!g->members || !g->places)
+    g->messages_sent = haul__calloc(2 * size, sizeof *g->messages_sent);
+    if (!g->members || !g->places || !g->messages_sent)
         return haul__fail_memory("haul_group_get", size * sizeof *g->members);
+    g->messages_received = g->messages_sent + size;
     for (int r = 0; r < g->size; r++) {
         g->members[r].rank = g->places[r] = r;
         haul__snprintf(g->members[r].host, sizeof g->members[r].host, "unknown");

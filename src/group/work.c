@@ -260,10 +260,18 @@ bool haul__work_step(haul__work *w)
 
 /* ---- beginning and waiting ---- */
 
+/* Works of a group run one after the other if they are of the same kind: requests of offers are of none. */
+static bool are_in_order(const haul__work *a, const haul__work *b)
+{
+    if (a->group != b->group || a->collective != b->collective || a->get || b->get)
+        return false;
+    return a->collective || (a->peer >= 0 && a->peer == b->peer && a->receives == b->receives);
+}
+
 bool haul__work_must_wait(const haul__work *w, const haul__work *first)
 {
     for (const haul__work *e = first; e != w; e = e->later)
-        if (e->group == w->group && (w->collective ? e->collective : w->receives && e->receives && e->peer == w->peer))
+        if (are_in_order(e, w))
             return true;
     return false;
 }
@@ -326,7 +334,7 @@ static void report_end(const haul__work *w)
 
 static haul__work *pass_on(haul__work *w)
 {
-    const bool reports = w->collective && haul__watched(HAUL_EVENT_COLLECTIVE);
+    const bool reports = (w->collective || w->numbered) && haul__watched(HAUL_EVENT_COLLECTIVE);
     if (reports)
         w->first_ns = haul__now_ns();
     w = w->group->engine->kind->called == HAUL__CALLED_BY_RANK ? haul__rank_take(w) : haul__group_thread_take(w);

@@ -8,7 +8,7 @@
  *                      -> texts    -> over, failed
  *
  * 1. Of a group's collectives only the oldest that is not over runs, so all ranks run them in the same order.
- * 2. Of the receives from one rank only the oldest runs. Sends do not wait for each other.
+ * 2. Of the receives from one rank only the oldest runs, and of the sends to one rank.
  * 3. A work that is over is not touched by the group thread any more: its owner frees it. */
 #ifndef HAUL_GROUP_WORK_H
 #define HAUL_GROUP_WORK_H
@@ -18,6 +18,7 @@
 #include "group/direct.h"
 #include "group/group.h"
 #include "group/kind.h"
+#include "group/messages.h"
 
 enum { HAUL__WORK_TEXT = 512, HAUL__GROUP_HOST = 64 };
 
@@ -27,10 +28,10 @@ typedef struct haul__work_head {
     uint64_t passes_error;
 } haul__work_head;
 
-/* What goes before the data of a send. */
+/* What goes before the data of a send, or in the place of a message that cannot be sent. */
 typedef struct haul__work_note {
     int64_t bytes;
-    char    name[56], what[192];
+    char    name[56], what[192], text[256];
 } haul__work_note;
 
 typedef struct haul__sum {
@@ -62,6 +63,7 @@ struct haul__work {
     bool        own;        /* freed when it is over, because no caller waits for it */
     int         peer;       /* of a send or receive; else -1 */
     bool        receives;
+    bool        numbered; /* a message of an operation: events report it, and other ranks get its error */
     uint64_t    number;
     int64_t     begun_ns; /* when it began, or last got on */
     int64_t     first_ns; /* when it began, for events; 0: no event says so */
@@ -118,10 +120,12 @@ struct haul_group {
     int                *places;                        /* ranks of the first group: where control messages go */
     haul_group_member  *members;
     atomic_ullong       splits;
-    int64_t             offers;     /* guarded by the lock of the works */
-    atomic_ullong       begun;      /* collectives */
-    atomic_llong        sent_bytes; /* elements only */
-    bool                broken;     /* a collective has failed: guarded by the lock of the works */
+    int64_t             offers;                            /* guarded by the lock of the works */
+    atomic_ullong       begun;                             /* collectives */
+    atomic_llong        sent_bytes;                        /* elements only */
+    int64_t            *messages_sent, *messages_received; /* of operations, to and from each rank */
+    haul__own_message  *own_messages;
+    bool                broken; /* a collective has failed: guarded by the lock of the works */
     haul__error_record *why;
 };
 

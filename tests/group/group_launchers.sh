@@ -6,6 +6,7 @@ set -u
 ranks=$HAUL_BUILD/tests/test_group_ranks
 faults=$HAUL_BUILD/tests/test_group_faults
 collectives=$HAUL_BUILD/tests/test_collectives
+messages=$HAUL_BUILD/tests/test_messages
 . "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
 if [ ${#launchers[@]} = 0 ]; then
     echo "skipped: neither mpirun.openmpi nor mpiexec.mpich is installed (packages openmpi-bin, mpich)"
@@ -50,6 +51,7 @@ for launcher in "${launchers[@]}"; do
     done
     for n in 2 3; do
         timeout -k 10 600 "$launcher" -n $n "$collectives" >out 2>&1 || fail "$launcher -n $n, collectives"
+        timeout -k 10 600 "$launcher" -n $n "$messages" >out 2>&1 || fail "$launcher -n $n, messages"
     done
 
     run mismatch 3
@@ -61,6 +63,12 @@ for launcher in "${launchers[@]}"; do
     expect "calls other of f32[3] (8 bytes)"
     expect "calls other of f32[3] (16 bytes)"
     [ $status != 0 ] || fail "$what: status 0"
+    run message 2
+    expect "haul_receive: rank 0 (host $(hostname)"
+    expect "sends f32[4] (16 bytes), but rank 1 (host"
+    expect "expects f32[2] (8 bytes)"
+    expect "has failed before it sent f32[4]: haul_receive: rank 0 (host"
+    [ $status != 0 ] || fail "$what: status 0"
     run error 3
     expect "haul_group_barrier: rank 2 (host"
     expect "has failed before collective 5: haul_item"
@@ -68,6 +76,10 @@ for launcher in "${launchers[@]}"; do
     expect "rank 2 (host"
     expect "has not reached it"
     export HAUL_GROUP_LIMIT=5
+    run no-message 2
+    expect "cannot be completed: rank" # one of the two, which wait for each other
+    expect "and waits in haul_"
+    [ $status != 0 ] || fail "$what: status 0"
     run late 3
     expect "rank 2 (host"
     expect "has not reached it"

@@ -1,5 +1,5 @@
-# Groups whose ranks are threads, on one device and on several ones: test_group_ranks, test_collectives
-# and an example on each.
+# Groups whose ranks are threads, on one device and on several ones: test_group_ranks, test_collectives,
+# test_messages and an example on each.
 # ctest: labels=threads
 set -u
 # run NAME PROGRAM
@@ -24,5 +24,6 @@ done
 for name in $names; do
     run $name test_group_ranks
     run $name test_collectives
+    run $name test_messages
 done
 run local:cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu test_group_ranks

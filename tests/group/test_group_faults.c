@@ -85,6 +85,25 @@ static void stop_at_end(bool stops, bool closing)
     }
 }
 
+/* Rank 0 sends a tensor to the last rank, which expects another one; then it waits for one. */
+static int send_another(haul_group *g, int rank, int last)
+{
+    haul_scope_push();
+    haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(rank == last ? 2 : 4));
+    if (rank == last)
+        return haul_tensor_check(haul_receive(x, 0, g)) ? report() : 0;
+    return haul_tensor_check(haul_send(x, last, g)) || haul_tensor_check(haul_receive(x, last, g)) ? report() : 0;
+}
+
+/* Rank 0 waits for a tensor of the last rank, which waits for the others in a barrier. */
+static int receive_none(haul_group *g, int rank)
+{
+    if (rank)
+        return haul_group_barrier(g) ? report() : 0;
+    haul_scope_push();
+    return haul_tensor_check(haul_receive(haul_zeros(HAUL_F32, HAUL_SHAPE(2)), 1, g)) ? report() : 0;
+}
+
 static int misbehave(const char *fault)
 {
     const haul__group_call other = {.name = "other", .what = "f32[3]"};
@@ -99,6 +118,10 @@ static int misbehave(const char *fault)
     if (!strcmp(fault, "sizes") &&
         haul__work_wait(haul__group_broadcast_begin(g, &other, (double[]){0, 0}, rank == last ? 16 : 8, 0)))
         return report();
+    if (!strcmp(fault, "message"))
+        return send_another(g, rank, last);
+    if (!strcmp(fault, "no-message"))
+        return receive_none(g, rank);
     if (!strcmp(fault, "stop-leaving") || !strcmp(fault, "stop-closing")) {
         stop_at_end(rank == last, !strcmp(fault, "stop-closing"));
         return 0;

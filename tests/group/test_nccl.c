@@ -233,6 +233,22 @@ static void test_nccl__nothing_passes_through_host_memory(void **state)
     assert_true(hash_of(y) == hash_of(haul_all_reduce(x, mpi)));
 }
 
+/* MPI moves messages, also between GPUs. */
+static void test_nccl__messages_and_their_gradients_arrive(void **state)
+{
+    (void)state;
+    if (!has_gpu())
+        return;
+    haul_tensor *x = haul_set_requires_grad(haul_full(HAUL_F32, HAUL_SHAPE(5), rank), true);
+    haul_tensor *like = haul_set_requires_grad(haul_zeros_like(x), true);
+    haul_tensor *sent = haul_send(x, (rank + 1) % size, group);
+    haul_tensor *y = haul_receive(like, (rank + size - 1) % size, group);
+    assert_ptr_equal(haul_tensor_device(y), own_gpu());
+    check(haul_backward(haul_add(haul_sum(haul_mul_scalar(y, rank)), sent)));
+    assert_true(haul_item(haul_max(y)) == (rank + size - 1) % size);
+    assert_true(haul_item(haul_max(haul_tensor_grad(x))) == (rank + 1) % size);
+}
+
 static void test_nccl__divided_parameters_are_refused(void **state)
 {
     (void)state;
@@ -312,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nccl__sums_in_chunks_have_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__sums_stay_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__nothing_passes_through_host_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nccl__messages_and_their_gradients_arrive, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__divided_parameters_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nccl__parts_of_a_group_are_connected_too, setup, teardown),
     };

@@ -568,6 +568,7 @@ EXPRESSIONS = {
     "broadcast": lambda x: x.clone(),
     "all_gather": lambda x: x.clone(),
     "reduce_scatter": lambda x: x.clone(),
+    "receive": lambda x: x.clone(),  # from the own rank
     "topk_values": lambda x: x.sort(dim=1, descending=True, stable=True)[0][:, :3],
     "topk_indices": lambda x: x.sort(dim=-1, stable=True)[1][..., :2],
     "max_with_indices_values": lambda x: x.max(1)[0],

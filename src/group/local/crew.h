@@ -20,6 +20,7 @@ typedef struct haul__rank {
     uint64_t     seen;         /* the crew's changes that its works have seen */
     bool         heard;        /* one of its works has failed because another rank had */
     bool         ended;        /* guarded by the crew's lock */
+    const char  *waits;        /* in this function, guarded by the crew's lock; NULL: it computes */
     char         device_name[HAUL__CREW_DEVICE];
 } haul__rank;
 

@@ -249,14 +249,16 @@ static void finish(haul__rank *r, haul__work **at)
 /* The work waits for a rank that will not come, or has not come for the limit. The caller has the lock. */
 static void blame(haul__rank *r, const haul__work *w, int rank, bool ended)
 {
-    char      one[128], which[48] = "the message", what[80] = "has ended without it", text[512];
-    const int place = w->group->places[rank]; /* the text is for all ranks, also those of other groups */
+    char        one[128], which[48] = "the message", what[128] = "has ended without it", text[512];
+    const int   place = w->group->places[rank]; /* the text is for all ranks, also those of other groups */
+    const char *waits = r->crew->ranks[place].waits;
     HAUL__ASSERT(place >= 0 && place < r->crew->size);
     haul__snprintf(one, sizeof one, "rank %d (%s)", place, r->crew->ranks[place].device_name);
     if (w->collective)
         haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
     if (!ended)
-        haul__snprintf(what, sizeof what, "has not reached it for %g seconds", haul__group_limit());
+        haul__snprintf(what, sizeof what, "has not reached it for %g seconds%s%.60s", haul__group_limit(),
+                       waits ? ", and waits in " : "", waits ? waits : "");
     haul__snprintf(text, sizeof text, "%s%s%.100s%s cannot be completed: %s %s", which, w->what[0] ? " (" : "", w->what,
                    w->what[0] ? ")" : "", one, what);
     haul__fail(HAUL_STATE, w->name, NULL, "%s", text);
@@ -331,7 +333,7 @@ static bool step_works(haul__rank *r)
 }
 
 /* Waits until the crew has changed since the last call, for a second at most. */
-static void await_change(haul__rank *r)
+static void await_change(haul__rank *r, const char *operation)
 {
     const double    limit = haul__group_limit();
     struct timespec until;
@@ -341,6 +343,7 @@ static void await_change(haul__rank *r)
     until.tv_nsec %= SECOND;
     pthread_mutex_lock(&r->crew->lock);
     bool in_time = true;
+    r->waits = operation;
     while (r->crew->changes == r->seen && in_time)
         in_time = pthread_cond_timedwait(&r->crew->changed, &r->crew->lock, &until) == 0;
     r->seen = r->crew->changes;
@@ -381,14 +384,22 @@ void haul__rank_wait(haul__work *w)
 {
     haul__error_record before;
     const bool         own = haul__local_engine_rank(w->group->engine) == self;
+    bool               waited = false;
     haul__error_save(&before);
     while (!atomic_load(&w->done)) {
         if (!own)
             nanosleep(&(struct timespec){0, SECOND / 1000}, NULL);
-        else if (!step_works(self) && !atomic_load(&w->done))
-            await_change(self);
+        else if (!step_works(self) && !atomic_load(&w->done)) {
+            await_change(self, w->name);
+            waited = true;
+        }
     }
     HAUL__ASSERT(w->over);
+    if (waited) {
+        pthread_mutex_lock(&self->crew->lock);
+        self->waits = NULL;
+        pthread_mutex_unlock(&self->crew->lock);
+    }
     haul__error_restore(&before);
 }
 

@@ -10,9 +10,11 @@
 #include "engine/operation.h"
 #include "group/direct.h"
 #include "group/group.h"
+#include "group/messages.h"
 #include "memory/dry_run/dry_run.h"
 #include "ops/collective/axis.h"
 #include "ops/collective/collective.h"
+#include "ops/collective/message.h"
 #include "transfer/copy.h"
 
 enum { ALL_REDUCE_DTYPES = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64) };
@@ -269,7 +271,9 @@ void haul__collective_fail(const haul__operation *operation, const void *attribu
     haul__error_save(&error);
     haul_group *group = haul__group_of_number(a->group, operation->name);
     haul__error_restore(&error);
-    if (group)
+    if (group && haul__is_message(operation))
+        haul__message_fail(group, operation->name);
+    else if (group)
         haul__group_pass_error(group, operation->name);
 }
 

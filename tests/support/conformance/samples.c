@@ -26,6 +26,14 @@ static haul_tensor *chunk(haul_tensor *x, int axis, int which)
     return haul_chunk(x, axis, 3, parts) ? NULL : parts[which];
 }
 
+/* A message of this process to itself. What haul_send returns is 0, and carries the gradient back. */
+static haul_tensor *passed_on(haul_tensor *x)
+{
+    haul_group  *group = haul_group_get("none");
+    haul_tensor *sent = haul_send(x, 0, group), *y = haul_receive(x, 0, group);
+    return haul_add(y, sent);
+}
+
 /* One of the results of haul_cummax and haul_cummin. */
 static haul_tensor *running(haul_status (*call)(haul_tensor *, int, haul_tensor **, haul_tensor **), haul_tensor *x,
                             int axis, int which)
