@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/thread.h"
 
@@ -127,6 +128,7 @@ static haul_status fail(haul_status status, const char *operation, const char *a
                         va_list arguments)
 {
     haul__error_record fresh = {.status = status}; /* the arguments may point into the old record */
+    HAUL__ASSERT(status != HAUL_OK);
     snprintf(fresh.operation, sizeof fresh.operation, "%s", operation ? operation : "");
     snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
     int    prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
@@ -188,6 +190,7 @@ haul_status haul__fail_within(const char *operation)
     const uint64_t            report = record->report;
     if (haul__tls.bare)
         return haul__tls.bare;
+    HAUL__ASSERT(record->status); /* the call that failed has recorded its error */
     if (length && strncmp(text, record->operation, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
     haul__fail(record->status, operation, record->argument, "%s", text);

@@ -23,6 +23,7 @@ static void unlink_object(haul__object *object)
 static inline void enter(haul_scope *scope, haul__context *context, const char *name, haul__scope_memory memory,
                          bool library)
 {
+    HAUL__ASSERT(!context->innermost || context->innermost->thread == context);
     scope->mark = HAUL__SCOPE_MARK;
     scope->name = name;
     scope->owned.next = scope->owned.prev = &scope->owned;
@@ -186,6 +187,7 @@ static inline haul_status check_closable(const haul_scope *scope, const char *op
 static void pop_to(haul_scope *scope)
 {
     haul_scope *outer = scope->outer;
+    HAUL__ASSERT(haul__scope_is_open(scope));
     while (haul__tls.innermost != outer)
         pop_innermost(&haul__tls);
 }
@@ -198,6 +200,7 @@ void haul__scope_close(haul_scope *scope)
         pop_to(scope);
         return;
     }
+    HAUL__ASSERT(scope->thread == context && scope->mark == HAUL__SCOPE_MARK);
     context->state = scope->saved; /* nothing to release: what pop_innermost does for an empty scope */
     context->innermost = scope->outer;
 }
@@ -360,6 +363,7 @@ void *haul__own(void *p, const char *operation)
         haul__object_release(object);
         return NULL;
     }
+    HAUL__ASSERT(!object->scope && atomic_load(&object->refs) > 0);
     haul__made_by(object, operation);
     haul__scope_link(haul__tls.innermost, object);
     return object;

@@ -136,6 +136,27 @@ haul_tensor haul__none = {.object = {.type = &none_class, .refs = 1, .mark = HAU
 
 haul_tensor *const haul_none = &haul__none;
 
+/* ---- asserts ---- */
+
+bool haul__tensor_is_sound(const haul_tensor *t)
+{
+    const int64_t size = (int64_t)haul__dtype_size(t->dtype);
+    int64_t       count = 1, dense = 1, low = t->offset, high = t->offset, reach;
+    if (t->shape.ndim < 0 || t->shape.ndim > HAUL_MAX_DIMS || size <= 0)
+        return false;
+    for (int d = t->shape.ndim - 1; d >= 0; d--) {
+        const int64_t dim = t->shape.dims[d];
+        if (dim < 0 || (t->contiguous && t->count && dim > 1 && t->strides[d] != dense) ||
+            __builtin_mul_overflow(count, dim, &count) || __builtin_mul_overflow(dense, dim ? dim : 1, &dense) ||
+            __builtin_mul_overflow(dim ? dim - 1 : 0, t->strides[d], &reach) ||
+            __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+            return false;
+    }
+    if (count != t->count)
+        return false;
+    return !count || !t->storage || (low >= 0 && high < (int64_t)(t->storage->bytes / (size_t)size));
+}
+
 /* ---- failed tensors ---- */
 
 /* A tensor without storage, and the error that explains it. */

@@ -98,6 +98,9 @@ struct haul_tensor {
 haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const haul_shape *shape,
                                const int64_t *strides, int64_t offset);
 
+/* For asserts. True if dimensions, count and strides agree, and all elements are in the storage, if there is one. */
+bool haul__tensor_is_sound(const haul_tensor *t);
+
 extern const haul__class haul__tensor_class;
 
 static inline void haul__tensor_clear(haul_tensor *t)

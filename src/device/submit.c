@@ -175,11 +175,24 @@ static haul__stream *stream_of(const haul__command *c)
     }
 }
 
+/* For asserts: what a command reads and writes is in its buffers, and it has a kernel if it launches one. */
+static bool is_within_buffers(const haul__command *c, const traits *kind)
+{
+    const size_t bytes = kind->moves && !c->kernel ? c->bytes : 0; /* kernels may read elements several times */
+    for (int i = 0; i < c->buffer_count; i++) {
+        const haul__region *r = &c->buffers[i];
+        if (r->offset > r->storage->bytes || bytes > r->storage->bytes - r->offset)
+            return false;
+    }
+    return c->kind != HAUL__COMMAND_LAUNCH || (c->kernel && c->buffer_count > 0);
+}
+
 static haul_status submit(const haul__command *c, const traits *kind)
 {
     haul__stream *s = stream_of(c);
     haul_status   status = check(c, kind);
     HAUL__ASSERT(0 <= c->write_count && c->write_count <= c->buffer_count);
+    HAUL__ASSERT(status || is_within_buffers(c, kind));
     if (status)
         return status;
     if (kind->on_host)

@@ -174,6 +174,15 @@ static void give_back(haul__call *c)
         c->operation->give_back(c);
 }
 
+/* Of tensors that are there. */
+static bool are_sound(haul_tensor *const *tensors, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (haul__is_tensor(tensors[i]) && !haul__tensor_is_sound(tensors[i]))
+            return false;
+    return true;
+}
+
 /* All steps up to the results, which have no owner yet. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
@@ -183,6 +192,7 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         status = haul__pack_operands(c);
     if (status)
         return status;
+    HAUL__ASSERT(are_sound(c->operands, c->count));
     if (c->operation->compose) {
         status = compose(c, scope);
     } else {
@@ -190,6 +200,7 @@ static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *
         if (!status)
             status = haul__allocate_results(c);
     }
+    HAUL__ASSERT(status || are_sound(c->results, c->result_count));
     /* before anything is written in place, because that could not be undone if this fails */
     if (!status && c->records && c->operation->gradient)
         status = haul__node_record(c);

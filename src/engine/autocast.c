@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/map.h"
 #include "core/small_blocks.h"
@@ -183,6 +184,8 @@ static void keep_cast(haul_tensor *leaf, haul_tensor *cast)
     kept_cast       *k = e ? haul__small_alloc(sizeof *k) : NULL, *old = e ? e->value : NULL;
     if (!k)
         return;
+    HAUL__ASSERT(is_new ? !old : !old || old->leaf == leaf);
+    HAUL__ASSERT(leaf->requires_grad && cast->dtype != leaf->dtype && haul__shape_equal(&cast->shape, &leaf->shape));
     *k = (kept_cast){leaf, leaf->storage, version_of(leaf->storage), cast};
     haul__object_keep(k->leaf);
     haul__object_keep(k->storage);

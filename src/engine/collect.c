@@ -1,5 +1,7 @@
 #include "engine/collect.h"
 
+#include "base/assert.h"
+
 #include <string.h>
 
 static _Thread_local haul__collected        *collected;
@@ -9,6 +11,7 @@ static uint32_t begin(haul__collected *one, haul__collected_passes *several)
 {
     uint32_t      *word = &haul__thread()->words[HAUL__DRY_RUN];
     const uint32_t before = *word;
+    HAUL__ASSERT(!one != !several && !collected && !passes); /* one at a time */
     collected = one;
     passes = several;
     *word = HAUL__COLLECTS;
@@ -29,6 +32,7 @@ uint32_t haul__collect_passes_begin(haul__collected_passes *out)
 
 void haul__collect_end(uint32_t before)
 {
+    HAUL__ASSERT(!collected != !passes);
     haul__thread()->words[HAUL__DRY_RUN] = before;
     collected = NULL;
     passes = NULL;
@@ -56,6 +60,7 @@ haul_status haul__collect(const haul__kernel *kernel, const haul__launch *l)
     haul__collected *c = collected;
     if (passes)
         return collect_pass(kernel, l);
+    HAUL__ASSERT(c && 1 + l->in_count <= (int)(sizeof c->tensors / sizeof *c->tensors));
     if (c->count || l->out_count != 1 || l->params_size != sizeof c->params || l->checks)
         return haul__fail(HAUL_STATE, "haul_recording_run", NULL,
                           "%s is not the one pointwise kernel of its operation; set HAUL_WITHOUT=fusion", kernel->name);

@@ -1,5 +1,6 @@
 #include "engine/cross.h"
 
+#include "base/assert.h"
 #include "core/shape.h"
 #include "engine/copy.h"
 #include "memory/allocator.h"
@@ -62,6 +63,7 @@ static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fres
     haul__shape_strides_like(&x->shape, x->strides, w.strides);
     w.scatters = y->dtype != w.dtype || !haul__shape_equal(&x->shape, &y->shape) ||
                  !haul__shape_same_strides(&x->shape, w.strides, y->strides);
+    HAUL__ASSERT(x->storage->device != y->storage->device);
     return w;
 }
 
@@ -80,6 +82,7 @@ static void cut(way *w)
     const int64_t rows = shape->dims[w->axis], most = bytes / LEAST_PART < MOST_PARTS ? bytes / LEAST_PART : MOST_PARTS;
     w->rows = (rows + most - 1) / most;
     w->parts = (int)((rows + w->rows - 1) / w->rows);
+    HAUL__ASSERT(1 <= w->parts && w->parts <= MOST_PARTS && (w->parts - 1) * w->rows < rows);
 }
 
 /* ---- the parts ---- */
@@ -97,6 +100,7 @@ static haul_tensor *part_of(const way *w, haul_tensor *t, int part)
     if (w->parts == 1)
         return t;
     const int64_t first = part * w->rows, left = shape.dims[w->axis] - first;
+    HAUL__ASSERT(0 <= part && part < w->parts && left > 0);
     shape.dims[w->axis] = left < w->rows ? left : w->rows;
     return haul__own(
         haul__tensor_wrap(t->storage, t->dtype, &shape, t->strides, t->offset + first * t->strides[w->axis]),
@@ -117,6 +121,7 @@ static haul_status prepare(parts *p, int i)
     haul_tensor *to = p->to[i] = w->scatters ? haul__dense_temporary(w->call, there, here, w->dtype, from) : y;
     if (haul__failed(to))
         return haul_error_status();
+    HAUL__ASSERT(to->count == from->count && to->dtype == from->dtype && haul__tensor_is_gap_free(from));
     p->copies[i] = (haul__copy_range){{to->storage, (size_t)to->offset * size},
                                       {from->storage, (size_t)from->offset * size},
                                       (size_t)from->count * size};

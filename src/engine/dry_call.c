@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/driver.h"
 #include "engine/layout/layout.h"
 
@@ -56,6 +57,7 @@ haul_status haul__dry_call_describe(const haul__call *c)
         status = haul__program_describe(p);
     if (status)
         return status;
+    HAUL__ASSERT(p->now >= 0 && p->value_count == value + (size_t)c->count + (size_t)c->result_count);
     const haul__cost    cost = c->operation->compute ? haul__cost_of(c) : (haul__cost){0, 0};
     haul__program_call *call = &p->calls[p->now];
     call->in_place = c->operation->elementwise;

@@ -1,6 +1,7 @@
 /* Setting every element of a tensor to one value. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
@@ -26,6 +27,7 @@ static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
                              .buffer_count = 1,
                              .bytes = (size_t)to->count * size,
                              .pattern_size = size};
+    HAUL__ASSERT(size <= sizeof command.pattern && region.offset + command.bytes <= to->storage->bytes);
     encode(to->dtype, value, (unsigned char *)&command.pattern);
     return haul__submit(&command);
 }
@@ -60,6 +62,7 @@ haul_status haul__fill_elements(haul_tensor *to, double value, const char *origi
     const size_t   size = haul__dtype_size(to->dtype);
     const bool     dense = haul__tensor_is_gap_free(to);
     haul__storage *storage = NULL;
+    HAUL__ASSERT(haul__tensor_is_sound(to));
     if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (!dense)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/custom/custom.h"
 #include "events/events.h"
 #include "memory/report/origins.h"
@@ -137,6 +138,7 @@ static haul_status try_entry(choice *c, const haul__implementation *entry, bool 
     haul_status status = HAUL_UNSUPPORTED;
     if (!(c->without >> entry->id & 1))
         status = try_forms(c, entry, &a, may_wait);
+    HAUL__ASSERT(!a.waits || (may_wait && c->waiting_count < HAUL__IMPLEMENTATIONS));
     if (a.waits)
         c->waiting[c->waiting_count++] = entry;
     else if (c->heard && (status == HAUL_UNSUPPORTED || (!status && a.refused)))

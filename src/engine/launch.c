@@ -52,8 +52,10 @@ __attribute__((noinline)) haul_status haul__launch_command(haul__command *comman
 {
     HAUL__ASSERT(command->buffer_count <= HAUL__MAX_BUFFERS && command->write_count <= command->buffer_count);
     haul__region buffers[HAUL__MAX_BUFFERS];
-    for (int i = 0; i < command->buffer_count; i++)
+    for (int i = 0; i < command->buffer_count; i++) {
+        HAUL__ASSERT(storages[i] && storages[i]->device == command->device);
         buffers[i] = (haul__region){storages[i], 0};
+    }
     command->kind = HAUL__COMMAND_LAUNCH;
     command->buffers = buffers;
     command->lanes = haul__kernel_info_of(id)->lanes;

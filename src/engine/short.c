@@ -4,6 +4,7 @@
  * same steps on any device. Other calls take the long path, which gives the same results. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/counter.h"
 #include "core/scope.h"
 #include "device/launch_now.h"
@@ -93,6 +94,7 @@ __attribute__((noinline)) static haul_status submit(const haul__operation *opera
 INLINED haul_status launch(const haul__operation *operation, const haul__kernel *kernel, const double *numbers,
                            haul_tensor *y, haul_tensor *const *operands, int count)
 {
+    HAUL__ASSERT(1 <= count && count <= 2 && haul__tensor_is_sound(y) && haul__tensor_is_sound(operands[count - 1]));
     void            *hosts[3] = {y->storage->buffer.host};
     bool             used = haul__storage_is_used(y->storage);
     pointwise_params p; /* the fields that a one-dimensional loop reads */
@@ -218,6 +220,7 @@ static haul_status describe_view(haul__call *c, haul_tensor *x)
         return status;
     haul__object_keep(x->storage);
     c->results[0]->storage = x->storage;
+    HAUL__ASSERT(haul__tensor_is_sound(c->results[0]));
     return haul__tracks(x) && !haul__thread()->no_grad ? record(c) : HAUL_OK;
 }
 

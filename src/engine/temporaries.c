@@ -1,4 +1,5 @@
 /* Temporaries of a call: intermediate results, and operands in another layout or dtype. They have no graph. */
+#include "base/assert.h"
 #include "engine/collect.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -30,6 +31,7 @@ haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, cons
     haul__storage *storage = allocate(c, (size_t)count * haul__dtype_size(dtype));
     haul__set_storage_role(storage, HAUL__ROLE_WORKSPACE);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
+    HAUL__ASSERT(haul__failed(t) || haul__tensor_is_sound(t));
     haul__object_release(storage);
     return haul__own(t, c->operation->name);
 }
@@ -42,7 +44,9 @@ haul_tensor *haul__temporary(const haul__call *c, haul_dtype dtype, const haul_s
 haul_tensor *haul__view_as(const haul__call *c, haul_tensor *t, const haul_shape *shape, const int64_t *strides,
                            int64_t offset)
 {
-    return haul__own(haul__tensor_wrap(t->storage, t->dtype, shape, strides, offset), c->operation->name);
+    haul_tensor *view = haul__tensor_wrap(t->storage, t->dtype, shape, strides, offset);
+    HAUL__ASSERT(haul__failed(view) || haul__tensor_is_sound(view));
+    return haul__own(view, c->operation->name);
 }
 
 static haul_tensor *copied(const haul__call *c, haul_tensor *x, haul_dtype dtype, const int64_t *strides)

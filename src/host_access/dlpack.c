@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/bools.h"
 #include "core/guest.h"
 #include "core/shape.h"
@@ -42,6 +43,7 @@ typedef struct dl_export {
 
 static void destroy(dl_export *e)
 {
+    HAUL__ASSERT(!e->storage->uses || atomic_load(&e->storage->uses->fixed) > 0); /* each deleter is called once */
     if (e->storage->uses)
         atomic_fetch_sub(&e->storage->uses->fixed, 1);
     haul__object_release(e->storage);
@@ -91,6 +93,7 @@ static void describe(const haul_tensor *x, dl_export *e, haul__dl_tensor *out)
             out->code = dtypes[i].code;
             out->bits = dtypes[i].bits;
         }
+    HAUL__ASSERT(out->bits == 8 * size && haul__tensor_is_sound(x));
     memcpy(out->shape, x->shape.dims, (size_t)x->shape.ndim * sizeof *out->shape);
     memcpy(out->strides, x->strides, (size_t)x->shape.ndim * sizeof *out->strides);
 }
@@ -267,6 +270,7 @@ static haul_tensor *wrap(const dl_import *i)
     storage->bytes = (size_t)i->extent * haul__dtype_size(i->dtype);
     storage->release = wait_for_users;
     haul_tensor *t = haul__tensor_wrap(storage, i->dtype, &i->shape, i->strides, 0);
+    HAUL__ASSERT(!t || haul__tensor_is_sound(t)); /* find_strides found the extent */
     if (t) {
         storage->deleter = i->release;
         storage->deleter_context = i->owner;

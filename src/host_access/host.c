@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/bools.h"
 #include "base/half.h"
 #include "base/system/fork.h"
@@ -180,6 +181,7 @@ static haul_status read_elements(const haul_tensor *t, void *out, const char *na
 {
     haul_tensor *dense;
     haul_status  status;
+    HAUL__ASSERT(haul__tensor_is_sound(t));
     if (t->contiguous)
         return bring_out(t, out, name, operation);
     dense = haul__dense_like(t, operation);
@@ -237,6 +239,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
     status = haul__host_before(t->storage, false, operation);
     if (!status)
         status = haul__index_faults_raise(NULL);
+    HAUL__ASSERT(status || offset_of(t) + haul__dtype_size(t->dtype) <= t->storage->bytes);
     if (!status)
         memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), haul__dtype_size(t->dtype));
     return status;
@@ -402,6 +405,7 @@ static haul_status unmap(haul_tensor *t)
             .operation = "haul_unmap", .to = {storage, m->offset}, .from_host = m->copy, .bytes = m->bytes});
     if (status)
         return status; /* still mapped, so that nothing written is lost */
+    HAUL__ASSERT(m->offset + m->bytes <= storage->bytes);
     if (write)
         atomic_fetch_add_explicit(&storage->version, 1, memory_order_relaxed);
     storage->attached[HAUL__MAPPING] = NULL;

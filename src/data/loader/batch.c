@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/shape.h"
 #include "core/thread.h"
 #include "device/device.h"
@@ -89,9 +90,12 @@ static haul_example *begin_example(haul__batch_slot *slot, const haul__batch_spe
     haul__stored_example *stored = &slot->examples[slot->example_count == 1 ? 0 : row];
     int64_t               position = range->number * spec->batch + row;
     haul_example         *e = &stored->example;
+    HAUL__ASSERT(0 <= row && row < spec->rows && slot->example_count >= 1);
+    HAUL__ASSERT(slot->example_count == 1 || row < slot->example_count);
     stored->memory.wanted = fields;
     for (int f = 0; f < fields->count; f++) {
         uint8_t *rows = fields->varying[f] < 0 ? slot->columns[f].host->buffer.host : NULL;
+        HAUL__ASSERT(!rows || slot->columns[f].host->bytes >= (size_t)(row + 1) * fields->bytes[f]);
         stored->memory.targets[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
     }
     e->epoch = range->epoch;
@@ -112,6 +116,7 @@ static haul_status append_ragged(haul__column *c, const haul_value *value)
     if (bytes)
         memcpy(c->ragged + c->ragged_bytes, value->data, bytes);
     c->ragged_bytes += bytes;
+    HAUL__ASSERT(c->ragged_bytes <= c->ragged_capacity);
     return HAUL_OK;
 }
 
@@ -124,6 +129,7 @@ static haul_status store_example(haul__batch_slot *slot, const haul__batch_spec 
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column *c = &slot->columns[f];
         void         *place = e->haul__memory->targets[f];
+        HAUL__ASSERT(fields->varying[f] < 0 || c->host_lengths->bytes >= (size_t)(row + 1) * sizeof(int64_t));
         if (fields->varying[f] >= 0) {
             ((int64_t *)c->host_lengths->buffer.host)[row] = e->fields[f].shape.dims[fields->varying[f]];
             status = append_ragged(c, &e->fields[f]);
@@ -177,6 +183,7 @@ static haul_status fetch_in_order(haul__batch_slot *slot, const haul__batch_spec
     int64_t     first = range->number * spec->batch;
     haul_status status = HAUL_OK;
     slot->size = 0;
+    HAUL__ASSERT(stream->turn == range->number && slot->example_count >= range->n);
     while (stream->position < first + range->n && status == HAUL_OK && !stopped(stop)) {
         int64_t       row = stream->position - first;
         haul_example *e = begin_example(slot, spec, range, row < 0 ? 0 : row);
@@ -274,6 +281,7 @@ static haul_status build_column(haul__column *c, const haul__batch_spec *spec, i
     uint8_t       *out = c->host->buffer.host;
     for (int64_t i = 0; i < n; i++)
         out = pad_value(&in, outer, lengths[i], longest, inner, padding, element, out);
+    HAUL__ASSERT(in == c->ragged + c->ragged_bytes && out == (uint8_t *)c->host->buffer.host + bytes);
     return HAUL_OK;
 }
 
@@ -286,6 +294,7 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
     memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
     haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
+    HAUL__ASSERT(!t || haul__tensor_is_sound(t));
     if (t)
         haul__made_by(&t->object, ORIGIN);
     haul__storage_changed(host); /* copies of the batch before are outdated */

@@ -1,10 +1,20 @@
 /* The loader. Worker threads take the batches of an epoch in order, one each, and put them into a ring of slots, from
- * which haul_loader_next takes them in the same order. Only seed, epoch and position decide what a batch contains. */
+ * which haul_loader_next takes them in the same order. Only seed, epoch and position decide what a batch contains.
+ *
+ * A slot goes from one state to the next, and no two batches are in it at a time:
+ *
+ *     FREE --claimed--> BUSY --made--> READY --returned, and the next one asked for--> FREE
+ *
+ * 1. Batches from `taken` to before `claimed` are in slots that are busy or ready. Without workers none is claimed.
+ * 2. `claimed` is at most `taken` plus the number of slots.
+ * 3. `busy` is the number of busy slots. Between epochs it is 0, and all slots are free.
+ * 4. While `holding`, the slot of batch `taken` - 1 is ready: the caller has it. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/system/fork.h"
 #include "core/pool.h"
@@ -94,10 +104,12 @@ static int64_t number_of_all(const haul_loader *l, int64_t number)
 static haul_status fill(haul_loader *l, entry *p, int64_t number)
 {
     haul__batch_range range = {.epoch = l->epoch, .number = number_of_all(l, number), .n = l->spec.batch};
+    HAUL__ASSERT(range.number >= number && l->piece_count <= l->pieces - l->first_piece);
     if (l->order.indices) {
         const int64_t first = range.number * l->spec.batch, left = l->order.count - first;
         range.indices = l->order.indices + (left > 0 ? first : 0);
         range.n = left > range.n ? range.n : left > 0 ? left : 0;
+        HAUL__ASSERT(0 <= range.n && range.n <= l->spec.rows);
     }
     return haul__batch_slot_fill(&p->slot, &l->spec, &range, &l->stream, &l->stop, &p->error);
 }
@@ -130,11 +142,13 @@ static void make_claimed(haul_loader *l)
 {
     const int64_t number = l->claimed++;
     entry        *p = entry_of(l, number);
+    HAUL__ASSERT(p->state == SLOT_FREE && l->running && number < l->batches); /* (1) */
     p->state = SLOT_BUSY;
     l->busy++;
     pthread_mutex_unlock(&l->lock);
     haul_status status = make_batch(l, p, number);
     pthread_mutex_lock(&l->lock);
+    HAUL__ASSERT(p->state == SLOT_BUSY && l->busy > 0); /* (3) */
     p->status = status;
     p->state = SLOT_READY;
     l->busy--;
@@ -167,6 +181,7 @@ static void halt(haul_loader *l)
     while (l->busy)
         pthread_cond_wait(&l->ready, &l->lock);
     for (int i = 0; i < l->ring_size; i++) {
+        HAUL__ASSERT(l->ring[i].state != SLOT_BUSY); /* (3) */
         haul__batch_slot_clear(&l->ring[i].slot);
         l->ring[i].state = SLOT_FREE;
     }
@@ -186,8 +201,10 @@ static void adopt_after_fork(haul_loader *l)
     for (int i = 0; i < l->thread_count; i++)
         haul__thread_forget(l->threads[i]);
     l->thread_count = l->busy = 0;
-    for (int i = 0; i < l->ring_size; i++)
+    for (int i = 0; i < l->ring_size; i++) {
         haul__batch_slot_adopt(&l->ring[i].slot);
+        l->ring[i].state = SLOT_FREE;
+    }
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
@@ -400,6 +417,7 @@ static haul_status retire(haul_loader *l)
     if (!l->holding)
         return HAUL_OK;
     entry *p = entry_of(l, l->taken - 1);
+    HAUL__ASSERT(l->taken > 0 && p->state == SLOT_READY); /* (4) */
     haul__batch_slot_clear(&p->slot);
     l->holding = false;
     *l->current = (haul_batch){0};
@@ -416,10 +434,12 @@ static haul_status retire(haul_loader *l)
 static haul_status obtain(haul_loader *l, entry *p)
 {
     if (!l->workers || l->dry) {
+        HAUL__ASSERT(p->state == SLOT_FREE && !l->busy); /* (1) */
         p->status = make_batch(l, p, l->taken);
         p->state = SLOT_READY;
     }
     pthread_mutex_lock(&l->lock);
+    HAUL__ASSERT(l->claimed <= l->taken + l->ring_size); /* (2) */
     while (makes_ahead(l) && can_claim(l))
         make_claimed(l);
     while (p->state != SLOT_READY)
@@ -434,6 +454,7 @@ static void give_out(haul_loader *l, const entry *p)
 {
     const haul__fields *fields = l->spec.dataset->fields;
     haul_batch         *b = l->current;
+    HAUL__ASSERT(p->state == SLOT_READY && !l->holding && p->slot.size <= l->spec.batch);
     *b = (haul_batch){.index = l->taken,
                       .size = p->slot.size,
                       .count = fields->count,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -96,6 +97,7 @@ static void draw_by_weight(haul__order *order, int64_t epoch)
         int64_t    found = find(order, haul_draw_unit(&draws) * sum);
         while (found && order->cumulated[found] == order->cumulated[found - 1])
             found--; /* the product was rounded up to the sum, and the last weights are 0 */
+        HAUL__ASSERT(0 <= found && found < order->examples);
         order->indices[i] = found;
     }
 }

@@ -1,5 +1,6 @@
 /* Conversion between dtypes, and copies between layouts: one kernel for each source dtype, compiled for each result
  * dtype. */
+#include "base/assert.h"
 #include "engine/collect.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
@@ -240,6 +241,7 @@ static int kernel_of(haul_dtype to, haul_dtype from)
 static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *origin)
 {
     size_t size = haul__dtype_size(to->dtype);
+    HAUL__ASSERT(to->count == from->count && to->dtype == from->dtype && haul__tensor_is_gap_free(from));
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_COPY,
                                          .operation = origin,
                                          .device = to->storage->device,
@@ -298,6 +300,7 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__co
 {
     haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
     pointwise_params p = {.items = 0};
+    HAUL__ASSERT(haul__tensor_is_sound(to) && haul__tensor_is_sound(from));
     if (to->count == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (is_for_the_driver(to, from))

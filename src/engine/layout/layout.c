@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/copy_uncached.h"
 #include "base/numbers.h"
 #include "engine/copy.h"
@@ -49,6 +50,7 @@ static int sort_by_stride(int *order, const haul_shape *shape, const haul_tensor
 void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *const *operands, int count)
 {
     int64_t items = 1;
+    HAUL__ASSERT(0 < count && count <= 4);
     for (int d = 0; d < shape->ndim; d++)
         items *= shape->dims[d]; /* checked when the result was made */
     p->items = items;
@@ -86,6 +88,7 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
         for (int k = 0; k < count; k++)
             p->strides[k].of[0] = 1;
     }
+    HAUL__ASSERT(p->ndim <= HAUL_MAX_DIMS && (p->ndim > 1 || p->dims[0] == items));
 }
 
 /* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. */

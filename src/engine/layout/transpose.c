@@ -3,6 +3,7 @@
  * in memory that threads share (backends/cuda/text/transpose.h). */
 #include "engine/layout/transpose.h"
 
+#include "base/assert.h"
 #include "kernels/kernels.h"
 
 // clang-format off
@@ -109,6 +110,7 @@ haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *f
                              .column_step = layout->strides[1].of[last],
                              .offsets = {layout->offsets[0], layout->offsets[1]},
                              .nontemporal = layout->nontemporal};
+    HAUL__ASSERT(dense >= 0 && dense < last && to->dtype == from->dtype);
     if (!kernel)
         return haul_error_status();
     p.items = items_of(device, &p, size);
@@ -120,6 +122,7 @@ haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *f
         p.strides[0].of[p.ndim] = layout->strides[0].of[d];
         p.strides[1].of[p.ndim++] = layout->strides[1].of[d];
     }
+    HAUL__ASSERT(p.ndim == last - 1);
     const int64_t strip = p.columns * 64;
     return haul__launch_copy(&(haul__command){.params = &p,
                                               .params_size = sizeof p,
