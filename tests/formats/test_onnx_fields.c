@@ -113,7 +113,7 @@ static void test_onnx_fields__defaults(void **state)
     }
     assert_string_equal(haul__onnx_dtype_name(0), "undefined");
     graph = (message){0};
-    put_number(&tensor, 2, 24); /* the first number that is no type */
+    put_number(&tensor, 2, 24); /* the first number behind the types */
     put_message(&graph, 5, &tensor);
     assert_int_equal(read_graph(&m, &graph), HAUL_OK);
     assert_string_equal(m.graph.tensors[0].fault, "Haul does not have its dtype");

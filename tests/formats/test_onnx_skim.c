@@ -212,7 +212,7 @@ static void test_onnx_skim__elements_stay_in_the_file_wherever_they_are(void **s
     free(data);
 }
 
-/* The least size that is left out: what was read before it ends within the elements. */
+/* The least size that is left out: the bytes that were read before it end within the elements. */
 static void test_onnx_skim__elements_of_the_least_size(void **state)
 {
     haul__file       source;
