@@ -205,10 +205,10 @@ static haul_status load_constant(loader *l, haul__onnx_constant *c)
     const bool   keep = is_small(c->tensor) && (!real || !c->initializer || !c->used);
     if (!c->used && !c->host)
         return HAUL_OK;
-    if (haul__onnx_check_external(c->tensor, l->path, LOAD, bytes)) /* before memory is taken for it */
-        return haul_error_status();
     const bool   small = bytes < HAUL__ONNX_LEFT_OUT || haul__is_dry();
     haul_tensor *t = l->map && !small ? map_tensor(l, c->tensor, bytes) : NULL;
+    if (!t && haul__onnx_check_external(c->tensor, l->path, LOAD, bytes)) /* before memory is taken for it */
+        return haul_error_status();
     if (!t)
         t = small ? copy_tensor(c, l->path, bytes, keep) : read_tensor(c->tensor, l->path, bytes);
     if (haul__failed(t))

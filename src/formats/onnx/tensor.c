@@ -320,12 +320,18 @@ static haul_status copy_file(const haul__file *file, uint64_t offset, size_t wid
     return status;
 }
 
+/* True if a file of that size has the elements. */
+static bool has_elements(const haul__onnx_tensor *t, uint64_t size, size_t bytes)
+{
+    return t->offset <= size && bytes <= size - t->offset;
+}
+
 static haul_status open_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,
                                  size_t bytes, haul__file *file)
 {
     char              quoted[HAUL__QUOTED_SIZE];
     const haul_status status = haul__file_open_below(file, model_path, t->location, operation);
-    if (status || (t->offset <= file->size && bytes <= file->size - t->offset))
+    if (status || has_elements(t, file->size, bytes))
         return status;
     haul__file_close(file);
     return haul__fail(HAUL_FORMAT, operation, "path",
@@ -354,6 +360,8 @@ void *haul__onnx_map_external(const haul__onnx_tensor *t, const char *model_path
     if (t->fault || t->field || !bytes || t->dtype == HAUL_BOOL || t->offset % width ||
         __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
         return NULL;
+    if (mapped->mapping && strcmp(mapped->location, t->location) == 0 && has_elements(t, mapped->size, bytes))
+        return haul__mapping_at(mapped->mapping, t->offset);
     *status = open_external(t, model_path, operation, bytes, &file);
     if (*status)
         return NULL;
