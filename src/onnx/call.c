@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -22,6 +23,7 @@ haul__number haul__number_of(int64_t i)
 /* A whole number of a dtype wraps around, as a cast does. */
 void haul__onnx_set(haul__numbers *n, int64_t i, haul__number value)
 {
+    HAUL__ASSERT(0 <= i && i < n->count);
     n->items[i] = haul_dtype_is_float(n->dtype)
                       ? (haul__number){0, n->dtype == HAUL_F64 ? value.f : (double)(float)value.f}
                   : n->dtype == HAUL_U8   ? haul__number_of((uint8_t)value.i)
@@ -36,6 +38,7 @@ void haul__onnx_set(haul__numbers *n, int64_t i, haul__number value)
 
 static haul__numbers *new_numbers(haul_dtype dtype, const haul_shape *shape, int64_t count)
 {
+    HAUL__ASSERT(0 <= count && count <= HAUL__ONNX_NUMBERS);
     haul__numbers *n = haul__calloc(1, sizeof *n + (size_t)count * sizeof *n->items);
     if (!n) {
         haul__fail_memory(HAUL__ONNX_CALL, sizeof *n);
@@ -81,6 +84,7 @@ static haul__number read_one(haul_dtype dtype, const void *elements, int64_t i)
 
 void haul__onnx_decode(haul__numbers *n, const void *elements)
 {
+    HAUL__ASSERT(!haul__is_half(n->dtype) && (elements || n->count == 0));
     for (int64_t i = 0; i < n->count; i++)
         n->items[i] = read_one(n->dtype, elements, i);
 }
@@ -102,6 +106,7 @@ static void write_one(haul_dtype dtype, void *elements, int64_t i, haul__number 
 
 haul_tensor *haul__onnx_from_numbers(const haul__numbers *n)
 {
+    HAUL__ASSERT(0 <= n->count && n->count <= HAUL__ONNX_NUMBERS);
     const size_t size = (size_t)(n->count ? n->count : 1) * sizeof(int64_t);
     void        *elements = haul__malloc(size);
     if (!elements) {
@@ -126,6 +131,7 @@ int haul__onnx_count(const haul__onnx_call *c)
 
 static haul__onnx_slot *slot_of(const haul__onnx_call *c, int i)
 {
+    HAUL__ASSERT(i >= 0 && (i >= c->step->input_count || c->step->inputs[i] < c->run->plan->value_count));
     return i < c->step->input_count && c->step->inputs[i] >= 0 ? &c->run->slots[c->step->inputs[i]] : NULL;
 }
 
@@ -173,6 +179,7 @@ const haul__numbers *haul__onnx_numbers(haul__onnx_call *c, int i)
             haul__onnx_refuse(c, "more than 1,024 numbers that say how to compute");
         return NULL;
     }
+    HAUL__ASSERT(n->count == haul_tensor_count(x) && haul_tensor_bytes(x) <= sizeof elements);
     if (haul_read(x, elements, haul_tensor_bytes(x)))
         return NULL;
     haul__onnx_decode(n, elements);
@@ -257,6 +264,7 @@ haul_status haul__onnx_ints(const haul__onnx_call *c, const char *name, haul__on
         return haul__onnx_wrong(c, "a list has more than 16 numbers"), haul_error_status();
     for (size_t i = 0; a && i < a->int_count; i++)
         out->items[out->count++] = a->ints[i];
+    HAUL__ASSERT(out->count <= 16 && (out->given || out->count == 0));
     return HAUL_OK;
 }
 
@@ -272,11 +280,13 @@ haul_status haul__onnx_ints_or_input(haul__onnx_call *c, const char *name, int i
         return haul__onnx_wrong(c, "a list has more than 16 numbers"), haul_error_status();
     for (int64_t k = 0; n && k < n->count; k++)
         out->items[out->count++] = n->items[k].i;
+    HAUL__ASSERT(out->count <= 16 && (out->given || out->count == 0));
     return HAUL_OK;
 }
 
 haul_status haul__onnx_axis(haul__onnx_call *c, int64_t axis, int ndim, int *out)
 {
+    HAUL__ASSERT(ndim >= 0);
     *out = (int)(axis < 0 ? axis + ndim : axis);
     if (axis >= -ndim && axis < ndim)
         return HAUL_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/run.h"
@@ -17,6 +18,7 @@ enum { MOST_REPEATS = 1 << 24 };
 static haul__numbers *copy_numbers(haul__onnx_call *c, const haul__numbers *n)
 {
     haul__numbers *copy = haul__onnx_new_numbers(c, n->dtype, &n->shape);
+    HAUL__ASSERT(!copy || copy->count == n->count);
     if (copy)
         memcpy(copy->items, n->items, (size_t)n->count * sizeof *n->items);
     return copy;
@@ -42,6 +44,7 @@ static haul_status take(haul__onnx_call *c, const haul__onnx_body *body, int k, 
 {
     const int        value = body->outputs[k];
     haul__onnx_slot *slot = &c->run->slots[value];
+    HAUL__ASSERT(0 <= k && k < body->output_count && 0 <= value && value < c->run->plan->value_count);
     *out = (haul__onnx_slot){.tensor = NULL};
     if (!slot->tensor && !slot->numbers)
         return haul__onnx_wrong(c, "a result of its graph is made by no node"), haul_error_status();
@@ -55,6 +58,7 @@ static haul_status take(haul__onnx_call *c, const haul__onnx_body *body, int k, 
 /* Empties the slots of a body for its next run. Its constants stay. */
 static void clear_body(haul__onnx_run *run, const haul__onnx_body *body)
 {
+    HAUL__ASSERT(body > run->plan->bodies && body < run->plan->bodies + run->plan->body_count);
     for (int i = 0; i < body->input_count; i++)
         haul__onnx_clear(&run->slots[body->inputs[i]]);
     for (int n = 0; n < body->step_count; n++) {
@@ -89,6 +93,7 @@ static haul_status choose(haul__onnx_call *c)
     if (read_condition(c, &c->run->slots[c->step->inputs[0]], &condition))
         return haul_error_status();
     const haul__onnx_body *body = &c->run->plan->bodies[c->step->bodies[!condition]];
+    HAUL__ASSERT(body->input_count == 0 && body->output_count == c->step->output_count);
     status = haul__onnx_run_body(c->run, body, c->training);
     for (int k = 0; k < c->step->output_count && !status; k++)
         if (c->step->outputs[k] >= 0)
@@ -128,6 +133,8 @@ static haul_status begin(repeats *r, haul__onnx_call *c, bool is_loop, int state
                    .first_result = is_loop, /* before it is the condition */
                    .around = c->run->numbers};
     r->join_count = r->body->output_count - r->first_result - state_count;
+    HAUL__ASSERT(c->step->body_count == 1 && state_count >= 0 && r->join_count >= 0);
+    HAUL__ASSERT(r->first_state + state_count <= r->body->input_count);
     r->states = haul__calloc((size_t)state_count + 1, sizeof *r->states);
     r->joins = haul__calloc((size_t)r->join_count + 1, sizeof *r->joins);
     c->run->numbers = NULL;
@@ -143,6 +150,7 @@ static haul_status begin(repeats *r, haul__onnx_call *c, bool is_loop, int state
 /* The first states are inputs of the node, from `first` on. */
 static haul_status begin_states(repeats *r, int first)
 {
+    HAUL__ASSERT(!r->state_count || first + r->state_count <= r->c->step->input_count);
     for (int i = 0; i < r->state_count; i++) {
         if (!haul__onnx_has(r->c, first + i))
             return haul__onnx_wrong(r->c, "an input is missing"), haul_error_status();
@@ -157,7 +165,8 @@ static haul_status add_part(repeats *r, int k)
     join           *j = &r->joins[k];
     const size_t    count = (size_t)r->done;
     haul__onnx_slot slot;
-    haul_status     status = take(r->c, r->body, r->first_result + r->state_count + k, &slot);
+    HAUL__ASSERT(k < r->join_count && j->wanted && j->room >= count);
+    haul_status status = take(r->c, r->body, r->first_result + r->state_count + k, &slot);
     if (!status && !slot.tensor) {
         slot.tensor = haul__onnx_from_numbers(slot.numbers);
         status = haul__failed(slot.tensor) ? haul_error_status() : HAUL_OK;
@@ -174,6 +183,7 @@ static haul_status add_part(repeats *r, int k)
 static haul_status repeat(repeats *r, bool *condition)
 {
     haul__onnx_run *run = r->c->run;
+    HAUL__ASSERT(0 <= r->done && r->done < MOST_REPEATS);
     for (int i = 0; i < r->state_count; i++) {
         run->slots[r->body->inputs[r->first_state + i]] = r->states[i];
         r->states[i] = (haul__onnx_slot){.tensor = NULL};
@@ -205,6 +215,7 @@ static haul_tensor *join_nothing(const repeats *r, int k)
         known = v->dims[d] >= 0;
         shape.dims[d + (d >= axis)] = v->dims[d];
     }
+    HAUL__ASSERT(r->done == 0 && k < r->join_count);
     if (!known || axis < 0 || axis > v->ndim)
         return haul__onnx_refuse(r->c, "no repetitions, with a result whose sizes are not declared,");
     shape.dims[axis] = 0;
@@ -214,6 +225,7 @@ static haul_tensor *join_nothing(const repeats *r, int k)
 static haul_status join_parts(const repeats *r, int k, haul__onnx_slot *out)
 {
     const join *j = &r->joins[k];
+    HAUL__ASSERT(j->wanted && (size_t)r->done <= j->room);
     for (int64_t low = 0, high = r->done - 1; j->reversed && low < high; low++, high--) {
         haul_tensor *part = j->parts[low];
         j->parts[low] = j->parts[high];
@@ -232,6 +244,7 @@ static haul_status join_parts(const repeats *r, int k, haul__onnx_slot *out)
 static haul_status finish(repeats *r, haul_status status)
 {
     haul__onnx_call *c = r->c;
+    HAUL__ASSERT(status || (r->states && r->joins));
     haul__onnx_free_numbers(c->run->numbers);
     c->run->numbers = r->around;
     for (int i = 0; r->states && i < r->state_count; i++) {
@@ -258,6 +271,7 @@ static haul_status finish(repeats *r, haul_status status)
 
 static haul_status set_number(repeats *r, int input, haul_dtype dtype, int64_t value)
 {
+    HAUL__ASSERT(input < r->first_state && r->first_state <= r->body->input_count);
     haul__numbers *n = haul__onnx_new_numbers(r->c, dtype, &(haul_shape){.ndim = 0});
     if (!n)
         return haul_error_status();
@@ -304,6 +318,7 @@ typedef struct parts {
 static haul_status begin_parts(haul__onnx_call *c, int first, int count, parts *all, int64_t *length)
 {
     haul__onnx_list axes, directions;
+    HAUL__ASSERT(first >= 0 && count > 0 && first + count <= c->step->input_count);
     if (haul__onnx_ints(c, "scan_input_axes", &axes) || haul__onnx_ints(c, "scan_input_directions", &directions))
         return haul_error_status();
     for (int i = 0; i < count; i++) {
@@ -342,6 +357,7 @@ static haul_status begin_joins(repeats *r)
 
 static haul_status set_parts(const repeats *r, const parts *all, int count, int64_t length)
 {
+    HAUL__ASSERT(r->done < length && r->state_count + count == r->body->input_count);
     for (int i = 0; i < count; i++) {
         haul__onnx_slot *slot = &r->c->run->slots[r->body->inputs[r->state_count + i]];
         *slot = (haul__onnx_slot){.made = true};
@@ -365,10 +381,11 @@ static haul_status run_parts(repeats *r, const parts *all, int count, int64_t le
 
 static haul_status scan(haul__onnx_call *c)
 {
-    const int   count = (int)haul__onnx_int(c, "num_scan_inputs", 1); /* compared with the inputs: check.c */
-    const int   state_count = c->step->input_count - count;
-    int64_t     length = 0;
-    repeats     r;
+    const int count = (int)haul__onnx_int(c, "num_scan_inputs", 1); /* compared with the inputs: check.c */
+    const int state_count = c->step->input_count - count;
+    int64_t   length = 0;
+    repeats   r;
+    HAUL__ASSERT(count > 0 && state_count >= 0);
     parts      *all = haul__calloc((size_t)count, sizeof *all);
     haul_status status = begin(&r, c, false, state_count);
     if (!all && !status)
@@ -444,6 +461,7 @@ static haul_status begin_example(const examples *e, repeats *r, int64_t b)
 static haul_status take_results(const examples *e, int64_t b, int64_t length)
 {
     haul__onnx_run *run = e->c->run;
+    HAUL__ASSERT(0 <= b && b < e->batch && 0 <= length && length <= e->steps);
     for (int k = 0; k < e->c->step->output_count; k++) {
         if (e->c->step->outputs[k] < 0)
             continue;
@@ -481,6 +499,7 @@ static haul_status scan_example(const examples *e, int64_t b)
 
 static haul_status join_examples(const examples *e)
 {
+    HAUL__ASSERT(0 < e->batch && e->batch <= MOST_REPEATS);
     for (int k = 0; k < e->c->step->output_count; k++) {
         if (e->c->step->outputs[k] < 0)
             continue;
@@ -503,7 +522,8 @@ static haul_status scan_examples(haul__onnx_call *c)
                           .state_count = c->step->input_count - SCAN_FIRST - count,
                           .batch = x.ndim > 0 ? x.dims[0] : 0,
                           .steps = x.ndim > 1 ? x.dims[1] : 0};
-    haul_status      status = check_examples(&e);
+    HAUL__ASSERT(e.count > 0 && e.state_count >= 0);
+    haul_status status = check_examples(&e);
     if (status)
         return status;
     e.all = haul__calloc((size_t)count, sizeof *e.all);
@@ -521,6 +541,7 @@ static haul_status scan_examples(haul__onnx_call *c)
 
 haul_status haul__onnx_control(haul__onnx_call *c)
 {
+    HAUL__ASSERT(c->step->body_count == 1 || c->step->body_count == 2);
     if (c->step->body_count == 2)
         return choose(c);
     return !strcmp(c->step->node->type, "Loop") ? loop(c) : c->opset < 9 ? scan_examples(c) : scan(c);

@@ -5,11 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/shape.h"
 #include "onnx/fold.h"
 
 static haul__numbers *vector(haul__onnx_call *c, haul_dtype dtype, int64_t count)
 {
+    HAUL__ASSERT(count >= 0);
     return haul__onnx_new_numbers(c, dtype, &(haul_shape){.ndim = 1, .dims = {count}});
 }
 
@@ -49,6 +51,7 @@ haul__numbers *haul__onnx_fold_shape(haul__onnx_call *c)
     const haul_shape shape = haul__onnx_shape(c, 0);
     int64_t          first = haul__onnx_int(c, "start", 0), last = haul__onnx_int(c, "end", shape.ndim), at, count;
     haul__onnx_range(shape.ndim, first, last, 1, &at, &count);
+    HAUL__ASSERT(at >= 0 && at + count <= shape.ndim);
     haul__numbers *y = vector(c, HAUL_I64, count);
     for (int64_t i = 0; y && i < count; i++)
         y->items[i] = haul__number_of(shape.dims[at + i]);
@@ -156,6 +159,7 @@ static haul__numbers *reshaped(haul__onnx_call *c, const haul__onnx_list *axes, 
         else if (!marked[d])
             shape.dims[shape.ndim++] = x->shape.dims[d];
     }
+    HAUL__ASSERT(shape.ndim <= HAUL_MAX_DIMS && (!add || at == x->shape.ndim));
     return with_shape(c, x, &shape);
 }
 
@@ -223,6 +227,7 @@ haul__numbers *haul__onnx_fold_concat(haul__onnx_call *c)
         memcpy(y->items + at, x->items, (size_t)x->count * sizeof *x->items);
         at += x->count;
     }
+    HAUL__ASSERT(!y || at == y->count);
     return y;
 }
 
@@ -240,6 +245,7 @@ haul__numbers *haul__onnx_fold_slice(haul__onnx_call *c)
     if (!at[0] || !at[1] || (at[3] && !(step = at[3]->items->i)))
         return NULL;
     haul__onnx_range(x->count, at[0]->items->i, at[1]->items->i, step, &first, &count);
+    HAUL__ASSERT(count <= x->count && (!count || (0 <= first && first < x->count)));
     haul__numbers *y = vector(c, x->dtype, count);
     for (int64_t i = 0; y && i < count; i++)
         y->items[i] = x->items[first + i * step];

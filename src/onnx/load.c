@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -34,6 +35,7 @@ static void destroy_state(void *state)
 static haul_status clone_state(void *to, const void *from)
 {
     haul__onnx_plan *plan = *(haul__onnx_plan *const *)from;
+    HAUL__ASSERT(atomic_load(&plan->refs) > 0);
     atomic_fetch_add(&plan->refs, 1);
     *(haul__onnx_plan **)to = plan;
     return HAUL_OK;
@@ -72,6 +74,7 @@ static bool splits(haul_module *root, const char *name)
 
 static haul_module *child_of(haul_module *m, const char *name, size_t length)
 {
+    HAUL__ASSERT(length > 0); /* splits */
     haul__module_child *found = haul__module_find_child(m, name, length);
     if (found)
         return found->module;
@@ -120,6 +123,7 @@ static bool is_small(const haul__onnx_tensor *t)
 
 static haul_status keep_numbers(haul__numbers **out, const haul__onnx_tensor *t, const void *elements)
 {
+    HAUL__ASSERT(!*out && 0 <= t->count && t->count <= HAUL__ONNX_NUMBERS);
     const size_t   bytes = sizeof **out + (size_t)t->count * sizeof *(*out)->items;
     haul__numbers *n = haul__calloc(1, bytes);
     if (!n)
@@ -215,6 +219,7 @@ static haul_status load_constant(loader *l, haul__onnx_constant *c)
         return haul_error_status();
     if (haul__is_none(t))
         return HAUL_OK;
+    HAUL__ASSERT(!c->path && (c->used || !c->numbers)); /* loaded once */
     c->is_buffer = l->frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
     c->path = path_of(l->root, c->name, c->value);
     return c->path ? add_tensor(l->root, c, t) : haul__fail_memory(LOAD, 1);
@@ -257,6 +262,8 @@ static char *names_text(const char *const *names, int count)
 static haul_module *make_module(haul__onnx_plan *plan)
 {
     const char *names[HAUL_MAX_ARGUMENTS];
+    HAUL__ASSERT(plan->input_count <= HAUL_MAX_ARGUMENTS && plan->output_count <= HAUL_MAX_ARGUMENTS);
+    HAUL__ASSERT(plan->output_count > 0 && atomic_load(&plan->refs) == 1);
     for (int i = 0; i < plan->input_count; i++)
         names[i] = plan->input_infos[i]->name;
     char *inputs = names_text(names, plan->input_count);
@@ -290,6 +297,7 @@ static haul_status read_open(haul__onnx_file *f)
     if (haul__file_check_limit(file, HAUL__ONNX_LIMIT))
         return haul_error_status();
     const size_t size = (size_t)file->size, head = size < HAUL__FILE_HEAD ? size : HAUL__FILE_HEAD;
+    HAUL__ASSERT(!f->data && head <= size);
     f->data = haul__malloc(size);
     if (!f->data)
         return haul__fail_memory(file->operation, size);

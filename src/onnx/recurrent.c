@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
@@ -30,6 +31,7 @@ typedef void step_function(layer *l, haul_tensor *gates);
 
 static haul_tensor *gate(const layer *l, haul_tensor *gates, int k)
 {
+    HAUL__ASSERT(l->hidden > 0 && 0 <= k && k < 4);
     return haul_slice(gates, 1, k * l->hidden, (k + 1) * l->hidden, 1);
 }
 
@@ -117,6 +119,7 @@ static haul_tensor *run_step(layer *l, step_function *step, int64_t at)
 /* All results of a direction, [steps, batch, hidden]. */
 static haul_tensor *run(layer *l, step_function *step)
 {
+    HAUL__ASSERT(0 < l->steps && l->steps <= INT32_MAX);
     haul_tensor **all = haul__calloc((size_t)l->steps + 1, sizeof(haul_tensor *));
     if (!all)
         return haul__fail_memory(HAUL__ONNX_CALL, (size_t)l->steps * sizeof *all), NULL;

@@ -5,6 +5,7 @@
 #include <haul/transfer.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
@@ -21,6 +22,7 @@ static haul_status options_of(haul__onnx_call *c, haul_tensor *x, haul_reduce_op
     if (axes.count > HAUL_MAX_DIMS)
         return haul__onnx_wrong(c, "more than 8 axes"), haul_error_status();
     *o = (haul_reduce_options){.x = x, .keepdim = haul__onnx_int(c, "keepdims", 1) != 0};
+    HAUL__ASSERT(0 <= axes.count && axes.count <= HAUL_MAX_DIMS);
     o->haul__axes.count = axes.count;
     for (int i = 0; i < axes.count; i++)
         if (haul__onnx_axis(c, axes.items[i], haul__onnx_shape(c, 0).ndim, &o->haul__axes.axes[i]))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -33,6 +34,7 @@ haul_status haul__onnx_reshaped(haul__onnx_call *c, const haul_shape *x, const h
         open = size == -1 ? d : open;
         out->dims[d] = size;
     }
+    HAUL__ASSERT(open < out->ndim && known >= 0);
     if (open >= 0)
         out->dims[open] = known ? count / known : 0;
     return HAUL_OK;
@@ -209,6 +211,7 @@ haul_tensor *haul__onnx_split(haul__onnx_call *c)
         return NULL;
     if (count < 1 || (n && n->count != count) || (a && a->int_count != (size_t)count))
         return haul__onnx_wrong(c, "there is another number of parts");
+    HAUL__ASSERT(count <= HAUL__ONNX_RESULTS);
     const int64_t equal = (shape.dims[axis] + count - 1) / count;
     for (int i = 0; i < count; i++) {
         const int64_t left = shape.dims[axis] - equal * i;
@@ -225,6 +228,7 @@ static int64_t clamped(int64_t at, int64_t n, int64_t low, int64_t high)
 
 void haul__onnx_range(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *first, int64_t *count)
 {
+    HAUL__ASSERT(step != 0);
     *first = *count = 0;
     if (n <= 0)
         return;
@@ -234,6 +238,7 @@ void haul__onnx_range(int64_t n, int64_t start, int64_t stop, int64_t step, int6
     const int64_t length = up ? to - from : from - to;
     *first = from;
     *count = length <= 0 ? 0 : (length - 1) / wide + 1;
+    HAUL__ASSERT(0 <= *count && *count <= n && (!*count || (0 <= *first && *first < n)));
 }
 
 /* A step below 0 goes through the axis backwards. */
@@ -326,6 +331,7 @@ haul_tensor *haul__onnx_pads(haul_tensor *x, int ndim, const int64_t before[], c
         o.haul__pads.sizes[o.haul__pads.count++] = before[d] > 0 ? before[d] : 0;
         o.haul__pads.sizes[o.haul__pads.count++] = after[d] > 0 ? after[d] : 0;
     }
+    HAUL__ASSERT(o.haul__pads.count == 2 * (ndim - lowest));
     o.x = x;
     return haul_pad_with(&o);
 }

@@ -4,6 +4,7 @@
 #include <haul/volume.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -19,6 +20,7 @@ enum { MOST = HAUL__ONNX_WINDOW };
 haul_status haul__onnx_window_list(haul__onnx_call *c, const char *name, int count, int64_t otherwise, int64_t *out)
 {
     haul__onnx_list list;
+    HAUL__ASSERT(0 < count && count <= 2 * MOST);
     if (haul__onnx_ints(c, name, &list))
         return haul_error_status();
     if (list.given && list.count != count)
@@ -67,14 +69,17 @@ haul_status haul__onnx_read_window(haul__onnx_call *c, window *w, const int64_t 
     }
     if (!strncmp(automatic, "SAME", 4))
         pad_same(w, &x, !strcmp(automatic, "SAME_LOWER"));
-    for (int d = 0; d < w->ndim; d++)
+    for (int d = 0; d < w->ndim; d++) {
+        HAUL__ASSERT(w->before[d] >= 0 && w->after[d] >= 0);
         w->even = w->even && w->before[d] == w->after[d];
+    }
     return HAUL_OK;
 }
 
 haul_tensor *haul__onnx_pad_window(haul_tensor *x, window *w, double value)
 {
     int64_t before[MOST + 2] = {0}, after[MOST + 2] = {0};
+    HAUL__ASSERT(w->ndim <= MOST);
     for (int d = 0; d < w->ndim; d++) {
         before[d + 2] = w->before[d];
         after[d + 2] = w->after[d];
@@ -86,6 +91,7 @@ haul_tensor *haul__onnx_pad_window(haul_tensor *x, window *w, double value)
 
 int64_t haul__onnx_padding(const window *w, int d)
 {
+    HAUL__ASSERT(0 <= d && d < MOST);
     return w->before[d] ? w->before[d] : (int64_t)HAUL_ZERO;
 }
 
@@ -108,6 +114,7 @@ haul_tensor *haul__onnx_convolve(haul__onnx_call *c, haul_tensor *x, int i, haul
         return NULL;
     if (!w.even)
         x = haul__onnx_pad_window(x, &w, 0);
+    HAUL__ASSERT(w.even && 1 <= w.ndim && w.ndim <= MOST);
     if (w.ndim == 1)
         return haul_conv1d(x, weight, .bias = bias, .stride = w.stride[0], .padding = w.before[0],
                            .dilation = w.dilation[0], .groups = w.groups);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -53,6 +54,7 @@ static char *unique(haul__onnx_saved *g, const char *name)
 
 int haul__onnx_add_value(haul__onnx_saved *g, const char *name, int node)
 {
+    HAUL__ASSERT(node >= -1 && (node < 0 || (size_t)node <= g->node_count));
     if (!HAS_ROOM(g, values, value_count, value_room, 1)) {
         g->failed = true;
         return ABSENT;
@@ -70,6 +72,7 @@ static int add_initialiser(haul__onnx_saved *g, const char *name, const haul__on
         return ABSENT;
     }
     const int value = haul__onnx_add_value(g, name, -1);
+    HAUL__ASSERT(value == ABSENT || (size_t)value + 1 == g->value_count);
     g->tensors[g->tensor_count] = *t;
     g->tensors[g->tensor_count++].value = value;
     return value;
@@ -88,6 +91,7 @@ static int add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape 
 {
     for (size_t i = 0; i < g->tensor_count && !g->failed; i++) {
         const haul__onnx_saved_tensor *t = &g->tensors[i];
+        HAUL__ASSERT(t->tensor || t->at + t->bytes <= g->byte_count);
         if (!t->tensor && t->dtype == dtype && t->bytes == bytes && haul__shape_equal(&t->shape, shape) &&
             !memcmp(g->bytes + t->at, elements, bytes))
             return t->value;
@@ -99,12 +103,14 @@ static int add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape 
     const size_t at = g->byte_count;
     memcpy(g->bytes + at, elements, bytes);
     g->byte_count += bytes;
+    HAUL__ASSERT(g->byte_count < g->byte_room);
     return add_initialiser(g, NULL,
                            &(haul__onnx_saved_tensor){.dtype = dtype, .shape = *shape, .at = at, .bytes = bytes});
 }
 
 int haul__onnx_add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape *shape, size_t at, size_t bytes)
 {
+    HAUL__ASSERT(at + bytes <= g->byte_count);
     return add_initialiser(g, NULL,
                            &(haul__onnx_saved_tensor){.dtype = dtype, .shape = *shape, .at = at, .bytes = bytes});
 }
@@ -145,6 +151,7 @@ int haul__onnx_add_repeated(haul__onnx_saved *g, haul_dtype dtype, double value,
 
 int haul__onnx_add_nodes(haul__onnx_saved *g, const char *type, const int *inputs, int count, int results)
 {
+    HAUL__ASSERT(count >= 0 && results > 0);
     if (!HAS_ROOM(g, nodes, node_count, node_room, 1) ||
         !HAS_ROOM(g, numbers, number_count, number_room, count + results)) {
         g->failed = true;
@@ -158,14 +165,17 @@ int haul__onnx_add_nodes(haul__onnx_saved *g, const char *type, const int *input
                                .output = (int)g->number_count + count,
                                .output_count = results};
     memcpy(n.module, g->module, sizeof n.module);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        HAUL__ASSERT(inputs[i] == ABSENT || (inputs[i] >= 0 && (size_t)inputs[i] < g->value_count));
         g->numbers[g->number_count++] = inputs[i];
+    }
     int first = ABSENT;
     for (int i = 0; i < results; i++) {
         const int value = haul__onnx_add_value(g, NULL, (int)g->node_count);
         g->numbers[g->number_count++] = value;
         first = i ? first : value;
     }
+    HAUL__ASSERT(g->number_count <= g->number_room);
     g->nodes[g->node_count++] = n;
     return g->failed ? ABSENT : first;
 }
@@ -283,6 +293,7 @@ static int batch_of(haul__onnx_saved *g)
 /* How many times the batch a size is; 0: it is not a multiple. */
 static int64_t multiple(const haul__onnx_saved *g, int64_t size, int64_t other)
 {
+    HAUL__ASSERT(g->batch[0] > 1 && g->batch[1] > g->batch[0]);
     const int64_t n = size / g->batch[0];
     return size % g->batch[0] == 0 && other % g->batch[1] == 0 && other / g->batch[1] == n ? n : 0;
 }

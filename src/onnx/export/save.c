@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -87,6 +88,8 @@ static haul_status name_values(haul__onnx_saved *g)
 static void put_node(haul__message *to, const haul__onnx_saved *g, const haul__onnx_saved_node *n)
 {
     haul__message m = {.bytes = NULL};
+    HAUL__ASSERT(n->needed && n->output_count > 0);
+    HAUL__ASSERT(g->values[g->numbers[n->output]].name); /* mark_needed, name_values */
     for (int i = 0; i < n->input_count; i++) {
         const int value = g->numbers[n->input + i];
         haul__put_text(&m, 1, value == HAUL__ONNX_ABSENT ? "" : g->values[value].name);
@@ -111,6 +114,7 @@ static void put_node(haul__message *to, const haul__onnx_saved *g, const haul__o
 static void put_port(haul__message *to, uint32_t field, const haul__onnx_saved *g, const haul__onnx_saved_port *p)
 {
     haul__message shape = {.bytes = NULL}, tensor = shape, type = shape, info = shape;
+    HAUL__ASSERT(p->value >= 0 && g->values[p->value].name);
     for (int d = 0; d < p->shape.ndim; d++) {
         haul__message dim = {.bytes = NULL};
         if (p->shape.dims[d] == p->other.dims[d])
@@ -152,6 +156,8 @@ static void put_number_entry(haul__message *to, uint32_t field, const char *key,
 /* TensorProto: dims 1, data_type 2, name 8, raw_data 9, external_data 13, data_location 14. */
 static void put_tensor_head(haul__message *m, const model *o, const haul__onnx_saved_tensor *t)
 {
+    HAUL__ASSERT(o->g->values[t->value].needed && o->g->values[t->value].name);
+    HAUL__ASSERT(!t->external || t->offset % ALIGNMENT == 0);
     for (int d = 0; d < t->shape.ndim; d++)
         haul__put_integer(m, 1, (uint64_t)t->shape.dims[d]);
     haul__put_integer(m, 2, (uint64_t)haul__onnx_dtype_number(t->dtype));
@@ -222,6 +228,7 @@ static haul_status put_messages(model *o)
 {
     haul__onnx_saved *g = o->g;
     uint64_t          tensors = 0;
+    HAUL__ASSERT(o->heads && !o->head.size && !o->nodes.size && !o->ports.size);
     for (size_t i = 0; i < g->node_count; i++)
         if (g->nodes[i].needed)
             put_node(&o->nodes, g, &g->nodes[i]);
@@ -257,11 +264,13 @@ static haul_status put_messages(model *o)
 static haul_status put_elements(const model *o, haul__writer *w, const haul__onnx_saved_tensor *t)
 {
     haul__host_view view;
+    HAUL__ASSERT(t->tensor || t->at + t->bytes <= o->g->byte_count);
     if (!t->tensor)
         return haul__writer_put(w, o->g->bytes + t->at, t->bytes);
     haul_status status = haul__host_view_begin(&view, t->tensor, o->g->values[t->value].name, SAVE);
     if (status)
         return status;
+    HAUL__ASSERT(view.bytes == t->bytes);
     status = haul__writer_put(w, view.data, view.bytes);
     haul__host_view_end(&view);
     return status;
@@ -307,6 +316,7 @@ static haul_status put_data(const model *o, haul__writer *w)
 /* Both files are complete before either of them replaces an old one. */
 static haul_status write_files(const model *o)
 {
+    HAUL__ASSERT(o->data_path && o->head.size > 0);
     haul__writer *to = haul__writer_open(o->path, SAVE), *data = NULL;
     haul_status   status = to ? HAUL_OK : haul_error_status();
     if (!status && o->external && !(data = haul__writer_open(o->data_path, SAVE)))

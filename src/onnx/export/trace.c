@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -74,6 +75,7 @@ static haul_program_value place_of(const haul_tensor *t)
 /* The inputs that share the first one's first size are batches. */
 static haul_shape input_shape(const tracer *t, int i, int round)
 {
+    HAUL__ASSERT(i < t->input_count && (round == 0 || round == 1));
     const haul_shape *first = &t->options->x[0]->shape;
     haul_shape        shape = t->options->x[i]->shape;
     if (t->options->dynamic && shape.ndim && first->ndim && shape.dims[0] == first->dims[0])
@@ -100,6 +102,7 @@ static haul_status call_module(void *context)
     c->first = t->run->program.described_count;
     more[0] = haul_call_with(t->module, &o);
     c->end = t->run->program.described_count;
+    HAUL__ASSERT(c->first <= c->end && 0 < c->output_count && c->output_count <= HAUL_MAX_ARGUMENTS);
     for (int i = 0; i < c->output_count; i++) {
         if (haul__failed(more[i]))
             return haul_error_status();
@@ -191,6 +194,7 @@ void haul__onnx_note(const haul_tensor *t, const void *elements)
     to->noted[to->noted_count++] = (noted){place_of(t), to->round, g->byte_count, bytes};
     memcpy(g->bytes + g->byte_count, elements, bytes);
     g->byte_count += bytes;
+    HAUL__ASSERT(g->byte_count < g->byte_room && to->noted_count <= to->noted_room);
 }
 
 /* ---- values ---- */
@@ -203,6 +207,7 @@ static bool is_at(const haul_program_value *a, const haul_program_value *b)
 
 static int find(const tracer *t, const haul_program_value *v)
 {
+    HAUL__ASSERT(v->store >= 0 && (size_t)v->store < t->run->program.store_count);
     for (int i = t->newest[v->store]; i >= 0; i = t->known[i].next)
         if (is_at(&t->known[i].at, v))
             return t->known[i].value;
@@ -213,6 +218,8 @@ static haul_status learn(tracer *t, const haul_program_value *v, int value)
 {
     if (!haul__grow(&t->known, &t->known_room, t->known_count + 1, sizeof *t->known))
         return haul__fail_memory(t->g->operation, sizeof *t->known);
+    HAUL__ASSERT(v->store >= 0 && (size_t)v->store < t->run->program.store_count);
+    HAUL__ASSERT(t->known_count < t->known_room && t->newest[v->store] < (int)t->known_count);
     t->known[t->known_count] = (known){.at = *v, .value = value, .next = t->newest[v->store]};
     t->newest[v->store] = (int)t->known_count++;
     return HAUL_OK;
@@ -268,6 +275,7 @@ static haul_status learn_inputs(tracer *t)
 {
     haul__onnx_saved *g = t->g;
     haul_status       status = HAUL_OK;
+    HAUL__ASSERT(0 < t->input_count && t->input_count <= HAUL_MAX_ARGUMENTS && g->input_count == 0);
     g->input_count = t->input_count;
     for (int i = 0; i < t->input_count && !status; i++) {
         g->inputs[i] =
@@ -319,6 +327,7 @@ static haul_status trace_call(tracer *t, const haul__program_call *c, const haul
     int                 *x = haul__calloc((size_t)c->operand_count + 1, sizeof *x);
     if (!x)
         return haul__fail_memory(t->g->operation, sizeof *x);
+    HAUL__ASSERT(c->operand_count == other->operand_count && c->result_count <= HAUL__MAX_RESULTS);
     s.x = x;
     s.in = p->values + c->value;
     s.out = s.in + c->operand_count;
@@ -390,6 +399,7 @@ static haul_status trace_results(tracer *t)
             return haul__fail(HAUL_UNSUPPORTED, g->operation, "module",
                               "result %s is neither computed from the inputs nor a tensor of the module",
                               haul__names_at(&t->module->results, i));
+        HAUL__ASSERT(value >= 0 && (size_t)value < g->value_count && g->output_count < HAUL_MAX_ARGUMENTS);
         /* A value that has a name, or that two results are, gets another one. */
         if (g->values[value].node < 0 || g->values[value].name)
             value = HAUL__ONNX_NODE(g, "Identity", value);
@@ -414,6 +424,8 @@ static void mark_needed(haul__onnx_saved *g)
         g->values[g->outputs[i].value].needed = true;
     for (size_t n = g->node_count; n-- > 0;) {
         haul__onnx_saved_node *node = &g->nodes[n];
+        HAUL__ASSERT(node->output == node->input + node->input_count);
+        HAUL__ASSERT((size_t)(node->output + node->output_count) <= g->number_count);
         for (int i = 0; i < node->output_count; i++)
             node->needed = node->needed || g->values[g->numbers[node->output + i]].needed;
         for (int i = 0; i < node->output_count && node->needed; i++)
@@ -433,6 +445,7 @@ static haul_status trace(tracer *t)
         status = haul__dry_function_call(call_module, t, t->g->operation);
     if (status)
         return status;
+    HAUL__ASSERT(!t->newest && !t->known);
     t->newest = haul__malloc((t->run->program.store_count + 1) * sizeof *t->newest);
     if (!t->newest)
         return haul__fail_memory(t->g->operation, t->run->program.store_count * sizeof *t->newest);
@@ -472,6 +485,7 @@ haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const hau
         return haul_error_status();
     haul_status status = haul__dry_function_begin_recorded(&d, &t.recorder, g->operation);
     if (!status) {
+        HAUL__ASSERT(d.run);
         t.run = d.run;
         status = trace(&t);
         haul__dry_function_end(&d);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "base/text/quoted.h"
 #include "base/text/word_list.h"
@@ -130,6 +131,7 @@ static haul_status check_counts(const checker *p, const haul__onnx_node *node, c
             return wrong_graph(p, node, "has num_scan_inputs that are less than 1, or more than its inputs");
         states = inputs - (size_t)scanned->i;
     }
+    HAUL__ASSERT(states <= inputs && extra <= 1);
     if (body->input_count != inputs)
         return wrong_graph(p, node, "has a graph with another number of inputs than its own give");
     if (body->output_count < states + extra || node->output_count > body->output_count - extra ||

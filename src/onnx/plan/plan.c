@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 
@@ -16,8 +17,14 @@ typedef struct name {
     int         value, step; /* step: the node of its graph that makes it; -1: it is there before */
 } name;
 
+/* How much of everything a graph and those in it have. */
+typedef struct extent {
+    size_t nodes, values, places, constants, graphs;
+} extent;
+
 typedef struct planner {
     haul__onnx_plan *plan;
+    extent           most; /* of the model */
     const char      *path, *operation;
     name            *names;    /* as many as values: those of a graph in a row, sorted once all are there */
     int             *last_use; /* of each value: the step of its body after which it is dropped */
@@ -55,6 +62,7 @@ static int compare(const void *a, const void *b)
 static const name *find(const planner *p, const names_of *graph, const char *text)
 {
     int low = graph->body->first_value, high = low + graph->body->value_count;
+    HAUL__ASSERT(0 <= low && low <= high && high <= p->plan->value_count);
     while (low < high) {
         const int middle = low + (high - low) / 2;
         const int order = strcmp(p->names[middle].text, text);
@@ -71,6 +79,7 @@ static const name *find(const planner *p, const names_of *graph, const char *tex
 static int define(planner *p, const char *text, int step)
 {
     const int value = p->plan->value_count++;
+    HAUL__ASSERT((size_t)value < p->most.values && step >= -1);
     p->names[value] = (name){text, value, step};
     return value;
 }
@@ -82,6 +91,7 @@ static int by_text(const void *a, const void *b)
 
 static void define_input(planner *p, haul__onnx_body *body, const char *text)
 {
+    HAUL__ASSERT(p->place < p->plan->places + p->most.places);
     *p->place++ = define(p, text, -1);
     body->input_count++;
 }
@@ -107,6 +117,7 @@ static haul_status define_model_inputs(planner *p, haul__onnx_body *body)
         p->plan->input_infos[body->input_count] = &g->inputs[i];
         define_input(p, body, g->inputs[i].name);
     }
+    HAUL__ASSERT(body->input_count <= HAUL_MAX_ARGUMENTS);
     haul__free(tensors);
     return status;
 }
@@ -127,6 +138,7 @@ static void define_results(planner *p, const haul__onnx_graph *g)
             if (!*g->nodes[n].outputs[i])
                 continue;
             const int value = define(p, g->nodes[n].outputs[i], (int)n);
+            HAUL__ASSERT(!constant || i > 0 || (size_t)plan->constant_count < p->most.constants);
             if (constant && i == 0)
                 plan->constants[plan->constant_count++] =
                     (haul__onnx_constant){.tensor = constant, .value = value, .name = g->nodes[n].outputs[0]};
@@ -139,6 +151,7 @@ static haul_status define_values(planner *p, haul__onnx_body *body)
     haul__onnx_plan        *plan = p->plan;
     const haul__onnx_graph *g = body->graph;
     const bool              nested = body != plan->bodies;
+    HAUL__ASSERT(plan->bodies <= body && body < plan->bodies + plan->body_count);
     body->first_value = plan->value_count;
     body->inputs = p->place;
     if (!nested && define_model_inputs(p, body))
@@ -150,6 +163,7 @@ static haul_status define_values(planner *p, haul__onnx_body *body)
                                                                         .value = define(p, g->tensors[i].name, -1),
                                                                         .name = g->tensors[i].name,
                                                                         .initializer = true};
+    HAUL__ASSERT((size_t)plan->constant_count <= p->most.constants);
     define_results(p, g);
     body->value_count = plan->value_count - body->first_value;
     qsort(p->names + body->first_value, (size_t)body->value_count, sizeof *p->names, compare);
@@ -170,6 +184,7 @@ static haul_status use(planner *p, const names_of *graph, const char *text, int 
         graph = graph->outer;
     if (!found)
         return malformed(p, text, is_result ? "is a result, but not made" : "is used, but not made");
+    HAUL__ASSERT(0 <= found->value && found->value < p->plan->value_count);
     if (found->step >= graph->step)
         return malformed(p, text, "is used before it is made");
     if (p->last_use[found->value] < graph->step)
@@ -183,6 +198,7 @@ static haul_status place_inputs(planner *p, haul__onnx_step *step, const names_o
     haul_status status = HAUL_OK;
     step->inputs = p->place;
     p->place += step->node->input_count;
+    HAUL__ASSERT(p->place <= p->plan->places + p->most.places);
     for (size_t i = 0; i < step->node->input_count && !status; i++) {
         step->inputs[i] = -1;
         if (*step->node->inputs[i])
@@ -197,6 +213,7 @@ static haul_status place_outputs(planner *p, haul__onnx_step *step, const names_
         return refuse(p, "has a node with more than 64 results");
     step->outputs = p->place;
     p->place += step->node->output_count;
+    HAUL__ASSERT(p->place <= p->plan->places + p->most.places);
     for (size_t i = 0; i < step->node->output_count; i++) {
         const name *found = *step->node->outputs[i] ? find(p, graph, step->node->outputs[i]) : NULL;
         step->outputs[i] = found ? found->value : -1;
@@ -215,6 +232,7 @@ static haul_status place_results(planner *p, haul__onnx_body *body, names_of *gr
     body->outputs = p->place;
     body->output_count = (int)g->output_count;
     p->place += g->output_count;
+    HAUL__ASSERT(p->place <= p->plan->places + p->most.places);
     for (size_t i = 0; i < g->output_count && !status; i++)
         status = use(p, graph, g->outputs[i].name, &body->outputs[i]);
     return status;
@@ -225,10 +243,12 @@ static haul_status make_nested(planner *p, haul__onnx_step *step, const names_of
 static haul_status make_body(planner *p, const haul__onnx_graph *g, const names_of *outer)
 {
     haul__onnx_plan *plan = p->plan;
+    HAUL__ASSERT((size_t)plan->body_count < p->most.graphs && !outer == (plan->body_count == 0));
     haul__onnx_body *body = &plan->bodies[plan->body_count++];
     names_of         graph = {.outer = outer, .body = body};
     *body = (haul__onnx_body){.graph = g, .first_step = plan->step_count, .step_count = (int)g->node_count};
     plan->step_count += body->step_count;
+    HAUL__ASSERT((size_t)plan->step_count <= p->most.nodes);
     haul_status status = define_values(p, body);
     for (int n = 0; n < body->step_count && !status; n++) {
         haul__onnx_step *step = &plan->steps[body->first_step + n];
@@ -253,10 +273,12 @@ static haul_status make_nested(planner *p, haul__onnx_step *step, const names_of
     const char *names[2];
     const int   count = haul__onnx_graphs_of(step->node, names);
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(count <= 2 && step->body_count == 0);
     for (int i = 0; i < count && !status; i++) {
         const haul__onnx_attribute *a = haul__onnx_attribute_of(step->node, names[i]);
+        HAUL__ASSERT(a && a->graph); /* check.c */
         step->bodies[step->body_count++] = p->plan->body_count;
-        status = make_body(p, a->graph, outer); /* it is there: check.c */
+        status = make_body(p, a->graph, outer);
     }
     return status;
 }
@@ -274,6 +296,7 @@ static void sort_drops(const planner *p, const haul__onnx_body *body)
         next += steps[s].drop_count;
         steps[s].drop_count = 0;
     }
+    HAUL__ASSERT(next <= p->plan->drops + body->first_value + body->value_count);
     for (int v = body->first_value; v < body->first_value + body->value_count; v++)
         if (p->last_use[v] < body->step_count) {
             haul__onnx_step *step = &steps[p->last_use[v]];
@@ -298,6 +321,7 @@ static haul_status make_steps(planner *p)
 
 static haul__onnx_constant *constant_with(haul__onnx_plan *plan, const int *of_value, int value)
 {
+    HAUL__ASSERT(value < plan->value_count);
     return value >= 0 && of_value[value] >= 0 ? &plan->constants[of_value[value]] : NULL;
 }
 
@@ -305,7 +329,8 @@ static void see_uses(haul__onnx_plan *plan, const int *of_value)
 {
     for (int s = 0; s < plan->step_count; s++) {
         const haul__onnx_step *step = &plan->steps[s];
-        const bool             is_norm = !strcmp(step->row->name, "BatchNormalization");
+        HAUL__ASSERT(step->row && step->node); /* each operator has a row: check.c */
+        const bool is_norm = !strcmp(step->row->name, "BatchNormalization");
         for (int i = 0; i < step->input_count; i++) {
             haul__onnx_constant *constant = constant_with(plan, of_value, step->inputs[i]);
             const bool           host = i < 32 && (step->row->host >> i & 1);
@@ -346,19 +371,16 @@ static haul_status find_uses(planner *p)
         return haul__fail_memory(p->operation, (size_t)plan->value_count * sizeof *of_value);
     for (int i = 0; i < plan->value_count; i++)
         of_value[i] = -1;
-    for (int i = 0; i < plan->constant_count; i++)
+    for (int i = 0; i < plan->constant_count; i++) {
+        HAUL__ASSERT(0 <= plan->constants[i].value && plan->constants[i].value < plan->value_count);
         of_value[plan->constants[i].value] = i;
+    }
     see_uses(plan, of_value);
     haul__free(of_value);
     return check_constants(p);
 }
 
 /* ---- the model as a whole ---- */
-
-/* How much of everything a graph and those in it have. */
-typedef struct extent {
-    size_t nodes, values, places, constants, graphs;
-} extent;
 
 static void measure(const haul__onnx_graph *g, extent *e)
 {
@@ -383,6 +405,8 @@ static haul_status allocate(planner *p)
     haul__onnx_plan *plan = p->plan;
     extent           e = {0};
     measure(&plan->model.graph, &e); /* as deep as the reader lets graphs be */
+    HAUL__ASSERT(e.graphs > 0 && !plan->bodies);
+    p->most = e;
     if (e.values > MOST_VALUES || e.places > MOST_VALUES || e.nodes > MOST_VALUES || e.constants > MOST_CONSTANTS)
         return refuse(p, "has more than 16,384 initialisers, or more values than Haul counts");
     p->names = haul__calloc(e.values + 1, sizeof *p->names);
@@ -416,6 +440,7 @@ haul__onnx_plan *haul__onnx_plan_new(haul__onnx_model *model, const char *path, 
         status = make_steps(&p);
     if (!status)
         status = find_uses(&p);
+    HAUL__ASSERT(status || (p.plan->body_count == (int)p.most.graphs && p.plan->step_count == (int)p.most.nodes));
     haul__free(p.names);
     haul__free(p.last_use);
     if (!status)
@@ -426,6 +451,7 @@ haul__onnx_plan *haul__onnx_plan_new(haul__onnx_model *model, const char *path, 
 
 void haul__onnx_plan_release(haul__onnx_plan *plan)
 {
+    HAUL__ASSERT(!plan || atomic_load(&plan->refs) > 0);
     if (!plan || atomic_fetch_sub(&plan->refs, 1) > 1)
         return;
     for (int i = 0; i < plan->constant_count; i++) {

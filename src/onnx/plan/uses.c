@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "onnx/plan/plan.h"
 
@@ -41,6 +42,7 @@ static int compare(const void *a, const void *b)
 
 static void judge(haul__onnx_use *use, int64_t opset)
 {
+    HAUL__ASSERT(use->count > 0);
     const haul__onnx_row *row = *use->domain ? NULL : haul__onnx_find_row(use->type);
     use->missing = !row || opset < row->first || opset > row->last;
     use->other_form = row && use->missing;
@@ -57,6 +59,7 @@ haul__onnx_use *haul__onnx_uses(const haul__onnx_model *model, int *count, const
         return NULL;
     }
     add_nodes(&model->graph, uses, &listed);
+    HAUL__ASSERT(listed == nodes);
     qsort(uses, listed, sizeof *uses, compare);
     for (size_t i = 0; i < listed; i++) {
         if (*count && !compare(&uses[*count - 1], &uses[i]))
@@ -64,6 +67,7 @@ haul__onnx_use *haul__onnx_uses(const haul__onnx_model *model, int *count, const
         else
             uses[(*count)++] = uses[i];
     }
+    HAUL__ASSERT(*count >= 0 && (size_t)*count <= nodes && (*count > 0) == (nodes > 0));
     for (int i = 0; i < *count; i++)
         judge(&uses[i], model->opset);
     return uses;
