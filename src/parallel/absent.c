@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -38,6 +39,7 @@ static void before(haul__elsewhere *e, int64_t number, const haul__command *c)
 static haul_status fetch(haul__elsewhere *e, int64_t number, void *to, size_t bytes)
 {
     const haul__absent *a = absent_of(e);
+    HAUL__ASSERT(0 <= number && number < a->all->parameters && a->storages[number]);
     if (!a->comes)
         return haul__fail(HAUL_STATE, "haul_parallel_call", NULL,
                           "rank %d has the parameter '%.80s', which is in another stage; haul_parallel_call calls the "
@@ -107,6 +109,7 @@ static bool suits(const haul__absent *a, int i)
 static haul_status give_up(haul__absent *a, int i)
 {
     haul__storage *storage = parameter(a, i)->storage;
+    HAUL__ASSERT(!is_own(a, i) && !a->comes);
     if (a->storages[i] != storage)
         end_one(a, i);
     if (a->storages[i]) {
@@ -115,6 +118,7 @@ static haul_status give_up(haul__absent *a, int i)
     }
     if (!suits(a, i))
         return HAUL_OK;
+    HAUL__ASSERT(!a->storages[i]);
     a->storages[i] = storage;
     haul__object_keep(storage);
     return haul__elsewhere_begin(storage, &a->head, i);
@@ -138,6 +142,7 @@ static haul_status put(haul__absent *a, int i, const void *room, size_t bytes)
     haul_tensor   *t = haul_detach(a->all->items[i].tensor);
     haul_status    status = haul__status_of(t);
     const bool     comes = !status && storage && haul__is_given_up(storage);
+    HAUL__ASSERT(!a->comes && room);
     if (comes) {
         a->comes = room;
         status = haul__elsewhere_come(storage, "haul_parallel_gather");
@@ -156,6 +161,7 @@ static haul_status bring(haul__absent *a, int i, int owner, int64_t *sent, int64
     haul_tensor           *t = a->all->items[i].tensor;
     const size_t           bytes = haul_tensor_bytes(t);
     const bool             takes_part = rank == 0 || rank == owner;
+    HAUL__ASSERT(0 < owner && owner < haul_group_size(a->group) && !sent[0] && !got[owner]);
     haul__snprintf(what, sizeof what, "'%.80s'", a->all->items[i].name);
     char       *room = haul__malloc(takes_part ? bytes + 1 : 1);
     haul_status status = room ? HAUL_OK : haul__fail_memory(operation, bytes);

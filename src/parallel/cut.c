@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -38,6 +39,7 @@ static haul_status add_unit(haul__cut *cut, const char *path, haul_module *m, co
     char *copy = haul__strdup(path);
     if (!copy)
         return haul__fail_memory(operation, strlen(path) + 1);
+    HAUL__ASSERT(cut->count < cut->room && *path);
     cut->units[cut->count++] = (haul__cut_unit){.path = copy, .module = m};
     return HAUL_OK;
 }
@@ -60,6 +62,7 @@ static haul_status find_units(haul__cut *cut, const haul_module *module, const c
     haul_status status = HAUL_OK;
     while (depth && !status) {
         level *now = &levels[depth - 1];
+        HAUL__ASSERT(depth <= DEEPEST && now->next <= now->module->child_count && now->length < PATH);
         if (now->next == now->module->child_count) {
             depth--;
             continue;
@@ -82,6 +85,7 @@ static haul_status find_units(haul__cut *cut, const haul_module *module, const c
 static bool is_within(const char *name, const char *path)
 {
     const size_t length = strlen(path);
+    HAUL__ASSERT(length > 0);
     return strncmp(name, path, length) == 0 && (name[length] == '.' || name[length] == '\0');
 }
 
@@ -108,6 +112,7 @@ int haul__cut_stage(const haul__cut *cut, const char *name)
 {
     const int u = unit_of(cut, name);
     int       stage = 0;
+    HAUL__ASSERT(cut->first[0] == 0 && cut->first[cut->stages] == cut->count);
     while (stage + 1 < cut->stages && u >= cut->first[stage + 1])
         stage++;
     return stage;
@@ -118,6 +123,7 @@ int haul__cut_stage(const haul__cut *cut, const char *name)
 static void fill_table(const haul__cut *cut, int64_t *least, int *from)
 {
     const int row = cut->count + 1;
+    HAUL__ASSERT(0 < cut->stages && cut->stages <= cut->count);
     for (int s = 0; s < cut->stages; s++)
         for (int end = 0; end <= cut->count; end++) {
             int64_t *best = &least[s * row + end], bytes = 0, cost = 0;
@@ -218,6 +224,7 @@ static haul_status choose(haul__cut *cut, haul_module *module, const char *first
     if (!list)
         return haul__fail_within(operation);
     weigh(cut, list, count);
+    HAUL__ASSERT(cut->first[cut->stages] == cut->count);
     haul_status status = firsts ? cut_at(cut, firsts, operation) : haul__cut_evenly(cut, operation);
     if (!status)
         status = check_ties(cut, list, count, operation);
@@ -262,6 +269,7 @@ uint32_t haul__cut_hash(const haul__cut *cut)
 {
     uint64_t hash = HAUL__FNV;
     for (int s = 1; s < cut->stages; s++) {
+        HAUL__ASSERT(cut->first[s - 1] < cut->first[s] && cut->first[s] < cut->count);
         const char *path = cut->units[cut->first[s]].path;
         hash = haul__fnv(hash, path, strlen(path) + 1);
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -75,8 +76,10 @@ static haul_tensor *in_order(haul_tensor *t, head *h)
     if (haul__failed(straight))
         return straight;
     const bool dense = haul_tensor_is_contiguous(straight);
+    HAUL__ASSERT(h->ndim == once->shape.ndim);
     for (int i = 0; i < t->shape.ndim; i++) {
         const int axis = dense ? order[i] : i;
+        HAUL__ASSERT(0 <= axis && axis < once->shape.ndim && h->repeats[i] >= 1);
         h->axes[axis] = i;
         h->dims[i] = once->shape.dims[axis];
     }
@@ -96,8 +99,9 @@ static haul_status send_all(const haul__passage *p, const head *h, haul_tensor *
 {
     const haul__group_call calls[2] = {call_of(p, true), call_of(p, false)};
     const size_t           bytes = haul_tensor_bytes(elements);
-    void                  *room = haul__malloc(bytes + 1);
-    haul_status            status = room ? haul_read(elements, room, bytes) : haul__fail_memory(operation(p), bytes);
+    HAUL__ASSERT(h->status == HAUL_OK && p->peer >= 0 && p->peer != haul_group_rank(p->group));
+    void       *room = haul__malloc(bytes + 1);
+    haul_status status = room ? haul_read(elements, room, bytes) : haul__fail_memory(operation(p), bytes);
     if (!status)
         status = haul__group_send(p->group, &calls[0], h, sizeof *h, p->peer);
     if (!status)
@@ -144,6 +148,7 @@ void haul__passage_fail(const haul__passage *p)
     const haul__group_call call = call_of(p, true);
     haul__error_record     error;
     haul__error_save(&error);
+    HAUL__ASSERT(p->peer >= 0 && p->peer != haul_group_rank(p->group));
     head h = {.step = p->step, .piece = p->piece, .status = error.status ? error.status : HAUL_STATE};
     haul__snprintf(h.text, sizeof h.text, "%s%s%s", error.operation, *error.operation ? ": " : "", error.message);
     haul__group_send(p->group, &call, &h, sizeof h, p->peer);
@@ -211,6 +216,7 @@ static haul_tensor *arrange(const head *h, haul_tensor *elements)
         axes[i] = (int)h->axes[i];
         repeats = repeats || h->repeats[i] > 1;
     }
+    HAUL__ASSERT(h->ndim == elements->shape.ndim && h->status == HAUL_OK); /* check_tensor, check_head */
     haul_tensor *t = h->ndim < 2 ? elements : haul_permute(elements, axes, (int)h->ndim);
     if (haul__failed(t) || !repeats)
         return t;
@@ -254,7 +260,8 @@ static haul_status send_answer(const haul__passage *p)
 {
     const haul__passage    back = answer(p);
     const haul__group_call call = call_of(&back, true);
-    const head             h = {.step = p->step, .piece = p->piece};
+    HAUL__ASSERT(is_answered(p) && back.is_gradient);
+    const head h = {.step = p->step, .piece = p->piece};
     return haul__group_send(p->group, &call, &h, sizeof h, p->peer);
 }
 

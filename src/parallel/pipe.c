@@ -7,6 +7,7 @@
 
 #include "autograd/pass.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -34,11 +35,14 @@ static bool is_last(const haul__pipe *p)
 static haul_status find_owners(haul__pipe *p)
 {
     const size_t count = (size_t)p->all.parameters;
+    HAUL__ASSERT(!p->owners && count >= (size_t)p->stages); /* each stage has a parameter */
     p->owners = haul__calloc(count, sizeof *p->owners);
     if (!p->owners)
         return haul__fail_memory(NEW, count * sizeof *p->owners);
-    for (int i = 0; i < p->all.parameters; i++)
+    for (int i = 0; i < p->all.parameters; i++) {
         p->owners[i] = haul__cut_stage(&p->cut, p->all.items[i].name);
+        HAUL__ASSERT(0 <= p->owners[i] && p->owners[i] < p->stages);
+    }
     return HAUL_OK;
 }
 
@@ -64,6 +68,7 @@ haul__pipe *haul__pipe_new(haul_module *module, haul_group *group, int stages, c
         return NULL;
     }
     *p = (haul__pipe){.group = group, .rank = haul_group_rank(group), .stages = stages, .module = module};
+    HAUL__ASSERT(0 <= p->rank && p->rank < p->stages);
     if (!fill(p, cuts))
         return p;
     haul__pipe_free(p);
@@ -80,6 +85,7 @@ static void drop(haul__pipe_piece *piece)
 
 static void drop_all(haul__pipe *p)
 {
+    HAUL__ASSERT(0 <= p->queued && p->queued <= p->stages);
     for (int i = 0; i < p->queued; i++)
         drop(&p->queue[i]);
     p->queued = 0;
@@ -121,6 +127,7 @@ haul_status haul__pipe_begin_step(haul__pipe *p, int64_t step)
                           "a step of this training in stages has failed, so it cannot go on (%.300s); start the "
                           "program again, from a checkpoint",
                           p->why.message);
+    HAUL__ASSERT(p->queue && p->absent);
     p->step = step;
     p->under_way = true;
     p->weight = 0;
@@ -129,6 +136,7 @@ haul_status haul__pipe_begin_step(haul__pipe *p, int64_t step)
 
 void haul__pipe_begin(haul__pipe *p, int piece)
 {
+    HAUL__ASSERT(piece >= 0);
     drop(&p->now);
     p->now.number = piece;
     p->called = false;
@@ -137,6 +145,7 @@ void haul__pipe_begin(haul__pipe *p, int piece)
 /* A passage from or to the neighbour before (-1) or after (1). */
 static haul__passage passage(const haul__pipe *p, int to, bool is_gradient, int64_t step, int piece)
 {
+    HAUL__ASSERT(to == -1 || to == 1);
     return (haul__passage){
         .group = p->group, .peer = p->rank + to, .is_gradient = is_gradient, .step = step, .piece = piece};
 }
@@ -151,6 +160,7 @@ static haul__passage forward(const haul__pipe *p, int to, bool within)
 static haul_tensor *call_units(const haul__pipe *p, haul_tensor *x)
 {
     haul_tensor *now = x;
+    HAUL__ASSERT(p->cut.first[p->rank] < p->cut.first[p->rank + 1]);
     for (int u = p->cut.first[p->rank], end = p->cut.first[p->rank + 1]; u < end; u++) {
         haul_tensor *next = haul_call_child(p->module, p->cut.units[u].path, now);
         if (now != x)
@@ -164,6 +174,7 @@ static haul_tensor *call_units(const haul__pipe *p, haul_tensor *x)
 
 static void keep(haul_tensor **to, haul_tensor *t)
 {
+    HAUL__ASSERT(!*to && t);
     haul__object_keep(t);
     *to = t;
 }
@@ -238,6 +249,7 @@ haul_status haul__pipe_add(haul__pipe *p, haul__flat *own, haul_tensor *loss, ha
     if (is_last(p) && !haul__is_none(scaled))
         keep(&p->now.y, scaled);
     p->weight += weight;
+    HAUL__ASSERT(p->queued < p->stages - p->rank); /* one more than there are stages after this one */
     p->queue[p->queued++] = p->now;
     p->now = (haul__pipe_piece){.x = NULL};
     return haul__flat_restore_changed(own);
@@ -272,7 +284,8 @@ static haul_status pass_seed(const haul__pipe_piece *piece, haul_tensor *seed, h
 static haul_status differentiate(const haul__pipe *p, const haul__pipe_piece *piece, haul__buckets *b)
 {
     haul_tensor *seed = HAUL_NONE;
-    way_back     back = {.to = passage(p, -1, true, p->step, piece->number)};
+    HAUL__ASSERT(piece->rest && (!piece->y || is_first(p) || piece->x));
+    way_back back = {.to = passage(p, -1, true, p->step, piece->number)};
     if (!piece->y)
         return HAUL_OK;
     if (!is_last(p)) {
@@ -306,7 +319,8 @@ static haul_status make_backward(const haul__pipe *p, haul__pipe_piece *piece, h
 
 haul_status haul__pipe_backward(haul__pipe *p, haul__buckets *b, bool last)
 {
-    const int   ahead = last ? 0 : p->stages - 1 - p->rank;
+    const int ahead = last ? 0 : p->stages - 1 - p->rank;
+    HAUL__ASSERT(p->queued <= p->stages - p->rank);
     haul_status status = HAUL_OK;
     while (p->queued > ahead && !status) {
         haul__pipe_piece piece = p->queue[0];
@@ -325,6 +339,7 @@ haul_tensor *haul__pipe_share_loss(haul__pipe *p, haul_tensor *loss)
     double                 value = 0; /* room for f32, too */
     const haul__group_call call = {.name = BACKWARD, .what = what};
     const size_t           bytes = haul_tensor_bytes(loss);
+    HAUL__ASSERT(bytes <= sizeof value && p->under_way);
     haul__snprintf(what, sizeof what, "the loss of step %" PRId64 " with weight %.17g", p->step, p->weight);
     haul_status status = is_last(p) ? haul_read(loss, &value, bytes) : HAUL_OK;
     if (!status)
