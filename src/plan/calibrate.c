@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "backends/sim/sim.h"
+#include "base/assert.h"
 #include "core/scope.h"
 #include "plan/probe.h"
 
@@ -92,6 +93,7 @@ bool haul__measure_peaks(haul_device *device, haul__peaks *out)
     int                  number;
     const haul__machine *machine = haul__sim_machine(device, &number);
     if (machine && can_compute(device)) { /* virtual times follow from the machine: nothing is measured */
+        HAUL__ASSERT(0 <= number && number < machine->device_count);
         const haul__machine_device *d = &machine->devices[number];
         *out = (haul__peaks){(double)haul__machine_product_rate(d, HAUL_F32), (double)d->bytes_per_second};
         return true;
@@ -106,6 +108,7 @@ bool haul__measure_peaks(haul_device *device, haul__peaks *out)
     haul_scope_pop(scope);
     if (isnan(peaks.bytes) || isnan(peaks.flops))
         return false;
+    HAUL__ASSERT(peaks.bytes > 0 && peaks.flops > 0);
     *out = peaks;
     haul_error_clear();
     return true;
@@ -117,7 +120,8 @@ bool haul__measure_peaks(haul_device *device, haul__peaks *out)
 static double time_copies(haul_device *device, int64_t bytes)
 {
     enum { ROUNDS = 3 };
-    double       best = NAN;
+    double best = NAN;
+    HAUL__ASSERT(bytes > 0);
     haul_scope  *scope = haul__scope_push(NULL);
     haul_tensor *x = haul_pin(haul_to(haul_zeros(HAUL_U8, HAUL_SHAPE(bytes)), haul_cpu()), device);
     for (int i = 0; i < ROUNDS && !haul_error_status(); i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul__layer *find(const haul__layers *l, const char *path)
@@ -18,6 +19,7 @@ static bool add(haul__layers *l, const haul_call_event *event)
 {
     if (!haul__grow(&l->items, &l->room, l->count + 1, sizeof *l->items))
         return false;
+    HAUL__ASSERT(l->count < l->room && event->depth >= 0);
     haul__layer *layer = &l->items[l->count++];
     *layer = (haul__layer){.depth = event->depth, .is_leaf = true};
     snprintf(layer->path, sizeof layer->path, "%s", event->path);
@@ -39,6 +41,7 @@ void haul__layers_watch(const haul_call_event *event, void *layers)
 {
     haul__layers *l = layers;
     haul__layer  *known = find(l, event->path);
+    HAUL__ASSERT(event->path && event->module && l->count <= l->room);
     if (!event->done) {
         if (!known)
             l->failed = !add(l, event) || l->failed;
@@ -69,6 +72,7 @@ static void count_tensor(haul__layers *l, const haul_named_tensor *t)
 {
     if (t->is_buffer)
         return;
+    HAUL__ASSERT(t->tensor && t->name);
     l->parameter_bytes += (int64_t)haul_tensor_bytes(t->tensor);
     for (size_t k = 0; k < l->count; k++)
         if (belongs_to(t->name, &l->items[k]))

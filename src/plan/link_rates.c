@@ -6,6 +6,7 @@
 #include <haul/transfer.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -29,6 +30,7 @@ static double time_copy(haul_device *device, bool up, bool pinned, int64_t bytes
 {
     const double budget = 0.02;
     double       seconds = NAN;
+    HAUL__ASSERT(bytes > 0 && device != haul_cpu());
     haul_scope  *scope = haul__scope_push(NULL);
     haul_tensor *host = haul_to(haul_zeros(HAUL_U8, HAUL_SHAPE(bytes)), haul_cpu());
     haul_tensor *there = haul_to(host, device);
@@ -65,6 +67,7 @@ static haul_status measure(haul_device *device, bool up, haul__machine_link *out
     out->latency_ns = (int64_t)fmin(latency * 1e9, 1e9);
     out->pinned = (int64_t)fmax(1, fmin(pinned, 1e18));
     out->pageable = (int64_t)fmax(1, fmin(pageable, 1e18));
+    HAUL__ASSERT(out->latency_ns >= 0 && out->pinned > 0 && out->pageable > 0);
     out->overlap = (up ? device->upload : device->download) != device->compute;
     return HAUL_OK;
 }

@@ -3,6 +3,7 @@
 #include <haul/scope.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/scope.h"
 
@@ -24,6 +25,7 @@ static haul_status run_once(const haul__probe *p)
 /* Seconds of one run, on average over `times`; NaN on failure. */
 static double seconds_of(const haul__probe *p, int64_t times)
 {
+    HAUL__ASSERT(times > 0 && p->run && p->device);
     double began = haul__now_seconds();
     for (int64_t i = 0; i < times; i++)
         if (run_once(p))

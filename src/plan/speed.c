@@ -2,6 +2,7 @@
 #include <haul/speed.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "plan/here.h"
 
@@ -23,6 +24,7 @@ haul_status haul_device_speed(haul_device *device, haul_dtype dtype, haul_device
     haul__machine *m = machine_of(operation, device);
     if (!m)
         return haul_error_status();
+    HAUL__ASSERT(m->device_count > 0 && m->device_count <= 2); /* the host, and another device */
     const haul__machine_device *d = &m->devices[m->device_count - 1];
     *out = (haul_device_speeds){(double)haul__machine_product_rate(d, dtype), (double)d->bytes_per_second,
                                 1e-9 * (double)d->launch_ns};
@@ -44,6 +46,7 @@ haul_status haul_link_speed(haul_device *from, haul_device *to, haul_link_speeds
     if (!m)
         return haul_error_status();
     const haul__machine_link *link = haul__machine_link_of(m, up ? 0 : 1, up ? 1 : 0);
+    HAUL__ASSERT(link && m->device_count == 2);
     *out = (haul_link_speeds){1e-9 * (double)link->latency_ns, (double)link->pinned, (double)link->pageable,
                               link->overlap};
     haul__free(m);

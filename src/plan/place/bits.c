@@ -1,6 +1,7 @@
 /* Whose bits a placed step has (docs/decisions/019-bit-identical-results.md). */
 #include <string.h>
 
+#include "base/assert.h"
 #include "plan/place/plan.h"
 #include "record/work.h"
 
@@ -13,6 +14,7 @@ static bool differs(const haul_plan *p, const haul__place_operation *o)
         return false;
     if (!p->program.operation_count) /* of a plan from a file the dtypes are not known */
         return true;
+    HAUL__ASSERT(0 <= o->call && o->call < p->program.operation_count);
     const haul__machine_work w = haul__program_work_of(&p->program, &p->program.operations[o->call]);
     bool found = haul__work_by_flops(w.work_class) || w.dtype == HAUL_F64 || strncmp(o->name, "haul_", 5) != 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -23,6 +25,7 @@ static bool differs(const haul_plan *p, const haul__place_operation *o)
 /* Simulated devices compute the CPU's values. */
 static const char *computes_as(const haul_plan *p, int device)
 {
+    HAUL__ASSERT(0 <= device && device < haul__plan_device_count(p));
     return strncmp(p->request.names[device], "sim:", 4) ? p->request.names[device] : p->request.names[0];
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "core/guest.h"
@@ -19,6 +20,7 @@ _Static_assert((int)HAUL_PLAN_DEVICES == (int)HAUL__PLACE_DEVICES, "the peaks of
 static haul_status fit(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net)
 {
     enum { MOST_TRIES = 4 };
+    HAUL__ASSERT(0 < haul__plan_device_count(p) && haul__plan_device_count(p) <= HAUL__PLACE_DEVICES);
     haul_status status = haul__plan_rehearse(p, step, context, net);
     for (int i = 0; i < MOST_TRIES && !status; i++) {
         const haul__plan_way *w = haul__plan_own_way(p);
@@ -99,6 +101,7 @@ int haul_plan_rows(haul_plan *plan, haul_plan_row *out, int capacity)
     for (size_t i = 0; i < plan->graph.operation_count; i++) {
         const haul__place_operation *o = &plan->graph.operations[i];
         const int                    device = haul__plan_device_of(plan, o);
+        HAUL__ASSERT(0 <= device && device < haul__plan_device_count(plan));
         if (o->call < 0)
             continue;
         if (out && count < capacity)
@@ -157,6 +160,7 @@ haul_status haul_plan_save(haul_plan *plan, const char *path)
     if (!text)
         return haul_error_status();
     const size_t length = strlen(text);
+    HAUL__ASSERT(length > 0);
     text[length] = '\n'; /* in the place of the NUL */
     const haul_status status = haul__file_write_all(path, operation, text, length + 1);
     haul__free(text);

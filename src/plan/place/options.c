@@ -5,6 +5,7 @@
 
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "core/error.h"
 #include "device/speeds.h"
@@ -39,6 +40,7 @@ static haul_status split(const char *list, device_list *out, const char *operati
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
                               "'%s' names %s; name the host and up to eight other devices, for example cpu,cuda:0",
                               list, has_name(out, name) ? "one device twice" : "more than nine devices");
+        HAUL__ASSERT(out->count < HAUL__PLACE_DEVICES);
         memcpy(out->names[out->count++], name, sizeof name);
         at += length + (at[length] == ',');
     }
@@ -76,6 +78,7 @@ static haul_status take_copy(const haul__machine *m, const char *operation, haul
 
 static void take_device(haul__plan_request *out, int number, const char *name)
 {
+    HAUL__ASSERT(out->device_count < HAUL__PLACE_DEVICES && number >= 0);
     out->devices[out->device_count] = number;
     snprintf(out->names[out->device_count++], sizeof *out->names, "%s", name);
 }
@@ -85,6 +88,7 @@ static haul_device *first_other(void)
 {
     haul_device *all[2];
     const int    count = haul__here_devices(all, 2);
+    HAUL__ASSERT(count > 0); /* the CPU */
     return count > 1 && all[0] == haul_cpu() ? all[1] : all[0];
 }
 
@@ -103,6 +107,7 @@ static haul_status add_device(haul__machine *m, const haul__speeds *speeds, cons
     m->links[m->link_count++].to = *number;
     m->links[m->link_count] = *down;
     m->links[m->link_count++].from = *number;
+    HAUL__ASSERT(m->device_count <= HAUL__MACHINE_DEVICES && m->link_count <= HAUL__MACHINE_LINKS);
     return HAUL_OK;
 }
 
@@ -111,7 +116,8 @@ static haul_status take_simulated(haul_device *const *devices, int count, const 
                                   haul__plan_request *out)
 {
     const haul__machine *first = haul__speeds_of(devices[0]).machine;
-    haul_status          status = take_copy(first, operation, &out->machine);
+    HAUL__ASSERT(count > 0 && out->device_count == 1 && !out->machine); /* the host */
+    haul_status status = take_copy(first, operation, &out->machine);
     for (int i = 0; i < count && !status; i++) {
         const haul__speeds speeds = haul__speeds_of(devices[i]);
         int                number = speeds.number;
@@ -128,6 +134,7 @@ static haul_status take_usable(haul_device *const *devices, int count, bool meas
                                haul__plan_request *out)
 {
     int simulated = 0;
+    HAUL__ASSERT(0 < count && count < HAUL__PLACE_DEVICES && out->device_count == 0);
     for (int i = 0; i < count; i++)
         simulated += devices[i]->backend == &haul__backend_sim;
     if (simulated && simulated < count)
@@ -167,6 +174,7 @@ static haul_status choose_usable(const device_list *l, bool measures, const char
                           "the first device is %s; name the host and one other device or more, for example cpu,%s",
                           l->names[0], l->names[1]);
     for (int i = host_first; !status && (i < l->count || !count); i++) {
+        HAUL__ASSERT(count < HAUL__PLACE_DEVICES);
         status = find_other(l, i, operation, &devices[count]);
         for (int j = 0; j < count && !status; j++)
             if (devices[j] == devices[count])
@@ -255,6 +263,7 @@ static haul_status take_limit(const haul_plan_limit *l, const char *operation, h
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "limits",
                           "the limit of %s is %lld bytes or %g %%; expected is one of them above 0", out->names[first],
                           (long long)l->bytes, l->percent);
+    HAUL__ASSERT(0 <= first && last < out->device_count);
     for (int d = first; d <= last; d++) {
         out->limit[d] = l->bytes;
         out->percent[d] = l->bytes ? 0 : l->percent;
