@@ -330,22 +330,26 @@ static void pass_error(const haul_parallel *p, const char *operation)
 
 haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
 {
-    if (check(parallel, BEGIN) || check_turn(parallel, step))
+    if (check(parallel, BEGIN))
         return haul_error_status();
-    haul_status status = begin(parallel, step);
-    if (status)
-        pass_error(parallel, BEGIN);
+    haul_status status = check_turn(parallel, step);
+    if (!status)
+        status = begin(parallel, step);
     if (!status)
         status = haul_generator_state_set(
             parallel->generator,
             (haul_random_state){.seed = seed_of(parallel, step, parallel->first + parallel->done)});
     if (!status)
         status = haul_set_generator(parallel->generator);
-    HAUL__ASSERT(status || parallel->done < parallel->count);
+    if (status) {
+        pass_error(parallel, BEGIN);
+        return status;
+    }
+    HAUL__ASSERT(parallel->done < parallel->count);
     if (parallel->pipe)
         haul__pipe_begin(parallel->pipe, parallel->done);
-    parallel->begun = !status;
-    return status;
+    parallel->begun = true;
+    return HAUL_OK;
 }
 
 /* ---- the end of a piece ---- */
@@ -612,22 +616,28 @@ haul_tensor *haul_parallel_loss(haul_parallel *parallel)
 
 /* ---- steps of an optimizer ---- */
 
-haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer)
+static haul_status make_step(haul_parallel *p, haul_optimizer *optimizer)
 {
-    if (check(parallel, STEP) || haul__check_optimizer(optimizer, STEP))
+    if (haul__check_optimizer(optimizer, STEP))
         return haul_error_status();
-    if (!parallel->ready)
+    if (!p->ready)
         return haul__fail(HAUL_STATE, STEP, "parallel",
                           "the step has pieces left; make the optimizer's step when haul_parallel_ready is true");
+    if (p->shards.owners)
+        return haul__shards_step(&p->shards, optimizer, p->scaler);
+    return p->scaler ? haul_grad_scaler_step(p->scaler, optimizer) : haul_optimizer_step(optimizer);
+}
+
+haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer)
+{
+    if (check(parallel, STEP))
+        return haul_error_status();
     if (parallel->shards.owners && haul__refuse_followed(STEP, "talks to other ranks"))
         return haul_error_status();
-    if (parallel->shards.owners) {
-        const haul_status status = haul__shards_step(&parallel->shards, optimizer, parallel->scaler);
-        if (status)
-            pass_error(parallel, STEP);
-        return status;
-    }
-    return parallel->scaler ? haul_grad_scaler_step(parallel->scaler, optimizer) : haul_optimizer_step(optimizer);
+    const haul_status status = make_step(parallel, optimizer);
+    if (status)
+        pass_error(parallel, STEP);
+    return status;
 }
 
 haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer)

@@ -43,7 +43,7 @@ fail() {
     cat out
     exit 1
 }
-places="operand result gradient forward update"
+places="operand result gradient begin forward step update"
 for launcher in "${launchers[@]}"; do
     timeout -k 10 300 "$launcher" -n 3 "$faults" >out 2>&1 || { fault=none; fail "the same mistake everywhere"; }
     for fault in $places; do
