@@ -14,7 +14,6 @@
 #include "memory/dry_run/dry_run.h"
 #include "ops/collective/axis.h"
 #include "ops/collective/collective.h"
-#include "ops/collective/message.h"
 #include "transfer/copy.h"
 
 enum { ALL_REDUCE_DTYPES = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64) };
@@ -262,6 +261,8 @@ static haul_status compute_scatter(haul__call *c)
 
 /* ---- errors ---- */
 
+const char haul__message[] = "message";
+
 /* A rank may fail before its collective begins: an operand has failed, or memory is missing. The others make the
  * collective, and get the error. */
 void haul__collective_fail(const haul__operation *operation, const void *attributes)
@@ -271,7 +272,7 @@ void haul__collective_fail(const haul__operation *operation, const void *attribu
     haul__error_save(&error);
     haul_group *group = haul__group_of_number(a->group, operation->name);
     haul__error_restore(&error);
-    if (group && haul__is_message(operation))
+    if (group && operation->extra == haul__message)
         haul__message_fail(group, operation->name);
     else if (group)
         haul__group_pass_error(group, operation->name);

@@ -3,8 +3,6 @@
  * The gradient of a message is a message back. Both ranks have the number of the first one, a hidden result of each
  * operation, and the second one's text names it. So gradients that are computed in another order on the two ranks are
  * an error. */
-#include "ops/collective/message.h"
-
 #include <haul/group.h>
 
 #include "base/alloc.h"
@@ -195,7 +193,7 @@ static void gradient_receive(haul__gradient *g)
 /* ---- operations ---- */
 
 #define MESSAGE(title, kind)                                                                                           \
-    .name = title, .infer = infer_##kind, .compute = compute_##kind, .between_ranks = true,                            \
+    .name = title, .infer = infer_##kind, .compute = compute_##kind, .extra = haul__message, .between_ranks = true,    \
     .attributes_size = HAUL__ATTRIBUTES(message_attributes)
 #define NUMBER                                                                                                         \
     {                                                                                                                  \
@@ -212,12 +210,6 @@ HAUL__OPERATION(send_backward) = {MESSAGE("haul_send_backward", send_backward),
 HAUL__OPERATION(receive_backward) = {MESSAGE("haul_receive_backward", receive_backward),
                                      .operands = {{"g"}, {"number", .accepts = HAUL__ONLY(HAUL_I64)}},
                                      .results = {{"y"}}};
-
-bool haul__is_message(const haul__operation *operation)
-{
-    return operation == &haul__operation_send || operation == &haul__operation_receive ||
-           operation == &haul__operation_send_backward || operation == &haul__operation_receive_backward;
-}
 
 /* The other rank does not know that a function runs again. */
 static haul_status check(const haul_group *group, int peer, const char *name, const char *argument)
