@@ -172,7 +172,7 @@ static haul_status tell_next(haul__work *w)
     return e->kind->send(e, &w->note, (int)sizeof w->note, w->root, HAUL__GROUP_NOTES, &w->requests[0]);
 }
 
-/* Makes the work one that tells the other ranks its error. */
+/* Makes the work one that sends its error to the other ranks. */
 static void prepare_to_tell(haul__work *w)
 {
     HAUL__ASSERT(w->error && !w->collective);

@@ -179,7 +179,7 @@ static void test_index_records__each_point_has_a_copy(void **state)
     haul__object_release(a);
 }
 
-/* Points that nobody waits for: all copies are in flight, and a later one makes up for those without a place. */
+/* Points without a waiter: all copies are in flight, and a later one makes up for those without a place. */
 static void test_index_records__copies_are_made_up_for(void **state)
 {
     haul_device   *device = device_new();

@@ -350,7 +350,7 @@ static void test_registry__only_processors_of_the_host_reach_its_memory(void **s
 
 /* ---- forks ---- */
 
-/* NULL, or what is wrong. */
+/* NULL, or the problem. */
 static const char *is_given_up(haul_device *device)
 {
     static const char why[] = "was looked for or used before this process was forked";

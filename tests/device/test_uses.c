@@ -1,4 +1,4 @@
-/* Uses of memory and the points of streams: what is remembered, what is waited for, and what failures leave. */
+/* Uses of memory and the points of streams: which are remembered, which are awaited, and what failures leave. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
