@@ -157,7 +157,7 @@ static bool child_gives_up(void)
 /* The first test: it asks for a device that the program has not looked for. */
 static void test_registry__a_child_may_look_first(void **state)
 {
-    int         status;
+    int         status = -1;
     const pid_t pid = fork();
     (void)state;
     if (pid == 0)
@@ -376,7 +376,7 @@ static const char *is_given_up(haul_device *device)
 
 static void in_child(const char *(*run)(haul_device *), haul_device *device, bool twice)
 {
-    int         status;
+    int         status = -1;
     const pid_t pid = fork();
     if (pid == 0) {
         const char *wrong = NULL;
