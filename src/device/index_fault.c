@@ -78,6 +78,15 @@ static void *host_memory(haul_device *device, size_t bytes, const char *operatio
     return haul__malloc(bytes);
 }
 
+/* Until the record is cleared. A failure of the wait is not recorded, because another one has been. */
+static void await_clear(haul__stream *s)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    s->device->backend->sync(s, NULL);
+    haul__error_restore(&before);
+}
+
 /* Kept for the life of the process, like the device. */
 static haul_status make(haul_device *device, const char *operation)
 {
@@ -97,8 +106,10 @@ static haul_status make(haul_device *device, const char *operation)
         status = haul__fail(HAUL_BACKEND, operation, NULL,
                             "the memory in which %s records wrong indices cannot be cleared", device->name);
     pthread_mutex_unlock(&device->compute->lock);
-    if (!status && !(f->copies = host_memory(device, COPIES * RECORD_BYTES, operation)))
+    if (!status && !(f->copies = host_memory(device, COPIES * RECORD_BYTES, operation))) {
         status = haul__fail_memory(operation, COPIES * RECORD_BYTES);
+        await_clear(device->compute);
+    }
     if (status) {
         haul__device_free(device, &f->record.buffer, RECORD_BYTES, operation);
         haul__free(f);
