@@ -236,7 +236,7 @@ static haul__block *block_take(struct haul__allocator *a, int bin)
 }
 
 /* If there is no memory for the block, derived copies are freed. Then tensors are spilled, and memory of other threads
- * that is under way is waited for. The block is under way. */
+ * that is under way is waited for. Other failures are final. The block is under way. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     haul__error_record       before;
@@ -246,7 +246,7 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     if (can_wait)
         haul__under_way_watch(&watch, a);
     haul__block *block = block_new(a, bin, bytes, needed, origin);
-    const bool   again = !block && can_wait;
+    const bool   again = !block && can_wait && haul_error_status() == HAUL_OUT_OF_MEMORY;
     if (again && haul__derived_give_back(a->device)) {
         haul__error_restore(&before);
         block = block_new(a, bin, bytes, needed, origin);

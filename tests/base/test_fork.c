@@ -8,12 +8,15 @@
 
 #include <cmocka.h>
 #include <haul/haul.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/residency.h"
 #include "support/calm.h"
 
 enum { SECONDS = 900 }; /* after which a child that hangs is killed */
@@ -344,6 +347,42 @@ static const char *is_refused(void *context)
     return NULL;
 }
 
+static sem_t entered, may_leave;
+
+static void *submits(void *context)
+{
+    (void)context;
+    haul__residency_enter(&(haul__command){0});
+    sem_post(&entered);
+    sem_wait(&may_leave);
+    haul__residency_leave();
+    return NULL;
+}
+
+static const char *moves_memory(void *context)
+{
+    (void)context;
+    alarm(60);
+    WRONG_UNLESS(haul__residency_take());
+    haul__residency_stop();
+    haul__residency_give();
+    return NULL;
+}
+
+/* A thread of the parent submits a command while the process forks. */
+static void test_fork__memory_may_be_moved_in_the_child(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    assert_true(sum_of_many() == MANY);
+    assert_int_equal(sem_init(&entered, 0, 0) | sem_init(&may_leave, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, submits, NULL), 0);
+    assert_int_equal(sem_wait(&entered), 0);
+    in_child(moves_memory, NULL);
+    sem_post(&may_leave);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void test_fork__a_device_of_the_parent_is_refused_in_the_child(void **state)
 {
     (void)state;
@@ -379,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_fork__errors_scopes_and_tensors_are_inherited),
         cmocka_unit_test(test_fork__a_loader_is_dropped_or_begun_again_in_the_child),
         cmocka_unit_test(test_fork__children_of_a_process_with_busy_threads_do_not_wait),
+        cmocka_unit_test(test_fork__memory_may_be_moved_in_the_child),
         cmocka_unit_test(test_fork__a_device_of_the_parent_is_refused_in_the_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
