@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/hostile.h"
 #include "device/stream.h"
+#include "device/wait.h"
 #include "events/events.h"
 
 enum { COPIES = 16, RECORD_BYTES = FAULT_WORDS * sizeof(uint32_t) };
@@ -79,11 +80,11 @@ static void *host_memory(haul_device *device, size_t bytes, const char *operatio
 }
 
 /* Until the record is cleared. A failure of the wait is not recorded, because another one has been. */
-static void await_clear(haul__stream *s)
+static void await_clear(haul__stream *s, const char *operation)
 {
     haul__error_record before;
     haul__error_save(&before);
-    s->device->backend->sync(s, NULL);
+    haul__wait(s, NULL, operation);
     haul__error_restore(&before);
 }
 
@@ -108,7 +109,7 @@ static haul_status make(haul_device *device, const char *operation)
     pthread_mutex_unlock(&device->compute->lock);
     if (!status && !(f->copies = host_memory(device, COPIES * RECORD_BYTES, operation))) {
         status = haul__fail_memory(operation, COPIES * RECORD_BYTES);
-        await_clear(device->compute);
+        await_clear(device->compute, operation);
     }
     if (status) {
         haul__device_free(device, &f->record.buffer, RECORD_BYTES, operation);
