@@ -185,7 +185,7 @@ HAUL_API haul_tensor *haul_reduce_scatter(haul_tensor *x, int axis, haul_group *
 /* ---- Messages ----
  * A tensor goes from one rank to another one. Only these two make calls: the k-th haul_send of a rank to another one
  * belongs to the k-th haul_receive there from this rank. Each rank calls them where it wants to, but a receive waits
- * for its send. There are no tags; messages of groups made by haul_group_split are apart.
+ * for its send. Messages have no tags; those of groups made by haul_group_split are apart.
  *
  *     haul_group *group = haul_group_get("auto");
  *     if (haul_group_rank(group) == 0) {

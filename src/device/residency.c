@@ -31,23 +31,13 @@ static _Thread_local bool          has_lock;
 
 atomic_ullong haul__residency_clock;
 
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* The threads that were inside do not exist in the child. */
 static void leave_in_child(void)
 {
     atomic_store(&inside, 0);
 }
 
-HAUL__AT_FORK(HAUL__FORK_RESIDENCY, .take = take_lock, .give = give_lock, .in_child = leave_in_child);
+HAUL__MUTEX_AND_CHILD_AT_FORK(HAUL__FORK_RESIDENCY, lock, leave_in_child);
 
 bool haul__residency_take(void)
 {

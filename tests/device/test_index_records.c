@@ -47,15 +47,6 @@ static haul_device *device_new(void)
     return device;
 }
 
-/* The device does all that it was given, which the library does not know. */
-static void run_all(haul_device *device)
-{
-    haul__stream *streams[HAUL__DEVICE_STREAMS];
-    haul__device_streams(device, streams);
-    for (int i = 0; i < HAUL__DEVICE_STREAMS; i++)
-        assert_int_equal(original->sync(streams[i], NULL), HAUL_OK);
-}
-
 static uint32_t *record_of(haul_device *device)
 {
     const haul__buffer *buffer = NULL;
@@ -68,7 +59,7 @@ static uint32_t *record_of(haul_device *device)
 static void note(haul_device *device, uint32_t value)
 {
     uint32_t *record = record_of(device);
-    run_all(device);
+    late_run(device);
     if (record[FAULT_CHECK])
         return; /* the first one stays */
     record[FAULT_CHECK] = haul__index_check(HAUL__CHECK_index_select, 0);
@@ -132,7 +123,7 @@ static void test_index_records__failures_leave_nothing(void **state)
         assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
         assert_string_equal(haul_error_operation(), "test");
         haul_error_clear();
-        run_all(device);
+        late_run(device);
         assert_int_equal(late_held(), held);
     }
     late_set_pinned_room(-1);
@@ -243,7 +234,7 @@ static void test_index_records__are_read_through_other_streams(void **state)
     launch(a);
     assert_int_equal(submit_read(NULL, host, a, 64), HAUL_OK);
     assert_int_equal(haul__index_faults_raise(device), HAUL_OK);
-    run_all(device);
+    late_run(device);
     assert_true(haul__uses_reached(host->uses));
     assert_int_equal(atomic_load(&device->compute->completed), 0);
     assert_fault(haul__index_faults_raise(device), "is 40");

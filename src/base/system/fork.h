@@ -50,8 +50,10 @@ void haul__fork_register(haul__fork_order order, const haul__fork_handler *handl
     }                                                                                                                  \
     struct haul__fork_handler /* takes the semicolon */
 
-/* The same for a file that has one mutex, with the functions that take and give it. */
-#define HAUL__MUTEX_AT_FORK(order, mutex)                                                                              \
+/* The same for a file that has one mutex, with the functions that take and give it. The second form has a function for
+ * the child, too. */
+#define HAUL__MUTEX_AT_FORK(order, mutex) HAUL__MUTEX_AND_CHILD_AT_FORK(order, mutex, NULL)
+#define HAUL__MUTEX_AND_CHILD_AT_FORK(order, mutex, child)                                                             \
     static void take_lock(void)                                                                                        \
     {                                                                                                                  \
         pthread_mutex_lock(&(mutex));                                                                                  \
@@ -60,7 +62,7 @@ void haul__fork_register(haul__fork_order order, const haul__fork_handler *handl
     {                                                                                                                  \
         pthread_mutex_unlock(&(mutex));                                                                                \
     }                                                                                                                  \
-    HAUL__AT_FORK(order, .take = take_lock, .give = give_lock)
+    HAUL__AT_FORK(order, .take = take_lock, .give = give_lock, .in_child = child)
 
 /* To be called before anything is done that a fork would break. False if memory is exhausted. */
 bool haul__fork_watch(void);

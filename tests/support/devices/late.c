@@ -552,16 +552,20 @@ void late_fail_wait(void)
     pthread_mutex_unlock(&lock);
 }
 
-void late_run_all(void)
+void late_run(haul_device *device)
 {
+    haul__stream *streams[HAUL__DEVICE_STREAMS];
+    haul__device_streams(device, streams);
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < 2; i++) {
-        haul__stream *streams[HAUL__DEVICE_STREAMS];
-        haul__device_streams(devices[i], streams);
-        for (int k = 0; k < HAUL__DEVICE_STREAMS; k++) {
-            late_queue *q = streams[k]->queue;
-            run_until(q, q->count);
-        }
+    for (int k = 0; k < HAUL__DEVICE_STREAMS; k++) {
+        late_queue *q = streams[k]->queue;
+        run_until(q, q->count);
     }
     pthread_mutex_unlock(&lock);
+}
+
+void late_run_all(void)
+{
+    for (int i = 0; i < 2; i++)
+        late_run(devices[i]);
 }

@@ -33,16 +33,6 @@ static int             users;           /* between enter and leave */
 static int             openblas_before; /* the number of threads that the program had */
 static int             flexiblas_before;
 
-static void take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* Other threads, which computed at the time of the fork, are not in the child. */
 static void restore_in_child(void)
 {
@@ -53,7 +43,7 @@ static void restore_in_child(void)
     users = 0;
 }
 
-HAUL__AT_FORK(HAUL__FORK_LAPACK, .take = take_lock, .give = give_lock, .in_child = restore_in_child);
+HAUL__MUTEX_AND_CHILD_AT_FORK(HAUL__FORK_LAPACK, lock, restore_in_child);
 
 /* ---- opening ---- */
 
