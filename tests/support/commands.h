@@ -15,7 +15,7 @@ static inline haul_status submit_write(haul__storage *to, const void *host, haul
 {
     return submit_apart(&(haul__command){.kind = HAUL__COMMAND_WRITE,
                                          .stream = HAUL__STREAM_UPLOAD,
-                                         .operation = "test",
+                                         .operation = ledger_operation,
                                          .device = to->device,
                                          .buffers = (haul__region[]){{to, 0}, {owner, 0}},
                                          .write_count = 1,
@@ -30,7 +30,7 @@ static inline haul_status submit_read(void *host, haul__storage *owner, haul__st
     haul__region buffers[] = {{owner, 0}, {from, 0}};
     return submit_apart(&(haul__command){.kind = HAUL__COMMAND_READ,
                                          .stream = HAUL__STREAM_DOWNLOAD,
-                                         .operation = "test",
+                                         .operation = ledger_operation,
                                          .device = from->device,
                                          .buffers = owner ? buffers : buffers + 1,
                                          .write_count = owner ? 1 : 0,
@@ -42,7 +42,7 @@ static inline haul_status submit_read(void *host, haul__storage *owner, haul__st
 static inline haul_status submit_fill(haul__storage *to, size_t bytes, unsigned char value)
 {
     haul__command command = {.kind = HAUL__COMMAND_FILL,
-                             .operation = "test",
+                             .operation = ledger_operation,
                              .device = to->device,
                              .buffers = &(haul__region){to, 0},
                              .write_count = 1,

@@ -36,20 +36,28 @@ typedef struct copying {
     long long bytes[LEDGER_DIRECTIONS];
 } copying;
 
+const char ledger_operation[] = "test";
+
 /* What the thread is doing. */
 static _Thread_local bool    apart;
 static _Thread_local copying copy;
 
 /* ---- the backends' side ---- */
 
-haul_status ledger_asked(ledger_direction direction, size_t bytes, haul_status status)
+/* A device may spill, or return what it spilled, before it takes a command of a test: those copies count. */
+static bool is_apart(const haul__command *c)
 {
-    if (status || apart || haul__event_muted() || atomic_load(&stopped))
+    return apart && strcmp(c->operation, ledger_operation) == 0;
+}
+
+haul_status ledger_asked(ledger_direction direction, const haul__command *c, haul_status status)
+{
+    if (status || is_apart(c) || haul__event_muted() || atomic_load(&stopped))
         return status;
     if (copy.open)
-        copy.bytes[direction] += (long long)bytes;
+        copy.bytes[direction] += (long long)c->bytes;
     else
-        atomic_fetch_add(&asked[direction], (long long)bytes);
+        atomic_fetch_add(&asked[direction], (long long)c->bytes);
     return status;
 }
 
@@ -69,9 +77,9 @@ static haul_status asked_by(const haul__command *c, haul_status status)
     if (strcmp(c->operation, haul__index_fault_operation) == 0)
         return status;
     switch (c->kind) {
-    case HAUL__COMMAND_WRITE: return ledger_asked(LEDGER_UP, c->bytes, status);
-    case HAUL__COMMAND_READ: return ledger_asked(LEDGER_DOWN, c->bytes, status);
-    case HAUL__COMMAND_PEER: return ledger_asked(LEDGER_BETWEEN, c->bytes, status);
+    case HAUL__COMMAND_WRITE: return ledger_asked(LEDGER_UP, c, status);
+    case HAUL__COMMAND_READ: return ledger_asked(LEDGER_DOWN, c, status);
+    case HAUL__COMMAND_PEER: return ledger_asked(LEDGER_BETWEEN, c, status);
     default: return status;
     }
 }

@@ -21,7 +21,7 @@ static inline haul_status table_submit(const haul__backend *table, haul__stream 
         source.buffer = *from;
         buffers[count++] = (haul__region){&source, from_offset};
     }
-    command.operation = "test";
+    command.operation = ledger_operation;
     command.device = s->device;
     command.buffers = buffers;
     command.write_count = to ? 1 : 0;

@@ -309,7 +309,7 @@ static haul_status late_write(haul__stream *s, const haul__command *c)
     const void *from = haul__command_source(c);
     count_pageable(from, c->bytes);
     late_command copy = {.to = place_of(&c->buffers[0]), .from = from, .bytes = c->bytes};
-    return ledger_asked(LEDGER_UP, c->bytes, add(s, copy));
+    return ledger_asked(LEDGER_UP, c, add(s, copy));
 }
 
 static haul_status late_read(haul__stream *s, const haul__command *c)
@@ -317,7 +317,7 @@ static haul_status late_read(haul__stream *s, const haul__command *c)
     void *to = haul__command_target(c);
     count_pageable(to, c->bytes);
     late_command copy = {.to = to, .from = place_of(&c->buffers[c->buffer_count - 1]), .bytes = c->bytes};
-    return ledger_asked(LEDGER_DOWN, c->bytes, add(s, copy));
+    return ledger_asked(LEDGER_DOWN, c, add(s, copy));
 }
 
 /* There are no kernels and no libraries, and its devices do not reach each other. */

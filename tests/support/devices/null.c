@@ -91,8 +91,8 @@ static haul_status null_submit(haul__stream *s, const haul__command *c)
         return HAUL_OK;
     }
     haul_status status = record(c);
-    return c->kind == HAUL__COMMAND_WRITE  ? ledger_asked(LEDGER_UP, c->bytes, status)
-           : c->kind == HAUL__COMMAND_READ ? ledger_asked(LEDGER_DOWN, c->bytes, status)
+    return c->kind == HAUL__COMMAND_WRITE  ? ledger_asked(LEDGER_UP, c, status)
+           : c->kind == HAUL__COMMAND_READ ? ledger_asked(LEDGER_DOWN, c, status)
                                            : status;
 }
 
