@@ -144,6 +144,8 @@ bool        haul__use_done(haul__use use);
 haul_status haul__use_wait_host(haul__use use, const char *origin);
 haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin);
 void        haul__uses_init(haul__uses *uses);
+/* In the child of a fork: the threads that used the memory do not exist. The elements stay where they are. */
+void haul__uses_forget(haul__uses *uses);
 /* The next command that writes the memory of `uses` comes after the uses in `before`, too. */
 void haul__uses_follow(haul__uses *uses, haul__uses *before);
 /* True if all of `uses` are known to be reached, without waiting. Queries the device if possible. */

@@ -30,6 +30,7 @@
 #include "base/assert.h"
 #include "base/hostile.h"
 #include "base/spin.h"
+#include "base/system/fork.h"
 #include "device/index_fault.h"
 #include "device/residency.h"
 #include "device/timing.h"
@@ -241,6 +242,15 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
 void haul__uses_init(haul__uses *uses)
 {
     *uses = (haul__uses){.lock = false};
+}
+
+void haul__uses_forget(haul__uses *uses)
+{
+    HAUL__ASSERT(haul__fork_count() > 0);
+    atomic_store(&uses->lock, false);
+    uses->write = (haul__use){0};
+    uses->read_count = 0;
+    atomic_store(&uses->any, atomic_load(&uses->away));
 }
 
 /* Removes uses that are done and copies those that a reader or writer must wait for to `out`; returns how many. */

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "device/residency.h"
+#include "memory/allocator_state.h"
+#include "memory/spill/spill.h"
 #include "support/calm.h"
 
 enum { SECONDS = 900 }; /* after which a child that hangs is killed */
@@ -409,6 +411,37 @@ static void test_fork__a_device_of_the_parent_is_refused_in_the_child(void **sta
     haul_scope_pop(e.scope);
 }
 
+static const char *counts_nothing(void *context)
+{
+    elsewhere               *e = context;
+    const haul_memory_stats *stats = &atomic_load(&e->device->allocator)->stats;
+    WRONG_UNLESS(haul_drop(e->loader) == HAUL_OK);
+    WRONG_UNLESS(haul_scope_pop(e->scope) == HAUL_OK);
+    WRONG_UNLESS(stats->allocated >= 0 && stats->spilled == 0);
+    return NULL;
+}
+
+static void test_fork__a_loader_whose_batches_were_moved_away_is_dropped_in_the_child(void **state)
+{
+    (void)state;
+    elsewhere e = {.scope = haul_scope_push(), .device = haul_device_get(device_name())};
+    if (!haul_device_is_valid(e.device)) {
+        haul_scope_pop(e.scope);
+        skip();
+    }
+    e.loader = haul_loader_new(haul_blobs(64), .batch = 4, .device = e.device);
+    assert_int_equal(haul_loader_start(e.loader, 0), HAUL_OK);
+    assert_non_null(haul_loader_next(e.loader));
+    assert_int_equal(haul_device_sync(e.device), HAUL_OK);
+    assert_int_equal(haul_memory_set_spill(e.device, true), HAUL_OK);
+    struct haul__allocator *allocator = atomic_load(&e.device->allocator);
+    assert_true(haul__spill(allocator, MANY) > 0);
+    assert_true(allocator->stats.spilled > 0);
+    in_child(counts_nothing, &e);
+    haul_scope_pop(e.scope);
+    assert_int_equal(haul_memory_set_spill(e.device, false), HAUL_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_fork__children_of_a_process_with_busy_threads_do_not_wait),
         cmocka_unit_test(test_fork__memory_may_be_moved_in_the_child),
         cmocka_unit_test(test_fork__a_device_of_the_parent_is_refused_in_the_child),
+        cmocka_unit_test(test_fork__a_loader_whose_batches_were_moved_away_is_dropped_in_the_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

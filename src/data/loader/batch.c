@@ -373,7 +373,7 @@ void haul__batch_slot_adopt(haul__batch_slot *slot)
         haul__storage *all[] = {c->host, c->device, c->host_lengths, c->device_lengths};
         for (int i = 0; i < 4; i++)
             if (all[i] && all[i]->uses)
-                haul__uses_init(all[i]->uses);
+                haul__uses_forget(all[i]->uses);
     }
 }
 
