@@ -24,10 +24,9 @@ static void append(char *text, const char *word, const char *before, const char 
     snprintf(text + used, TEXT - used, "%s%s%s%s", used ? " " : "", before, word, after);
 }
 
-/* "x weight [bias]"; a variadic operand is "xs..." */
-static const char *operands_text(const haul_operation_info *info, char *text)
+/* Appends "x weight [bias]"; a variadic operand is "xs..." */
+static const char *add_operands(const haul_operation_info *info, char *text)
 {
-    *text = 0;
     for (int i = 0; i < info->operand_count; i++) {
         bool optional = info->operands[i].optional;
         append(text, info->operands[i].name, optional ? "[" : "", optional ? "]" : info->variadic ? "..." : "");
@@ -107,9 +106,9 @@ static const char *description_text(const haul_operation_info *info, char *text)
     const operation_call *call = operation_call_of(short_name(info));
     if (call)
         return call->description;
-    char operands[TEXT];
-    snprintf(text, TEXT, "internal: %s", operands_text(info, operands));
-    return text;
+    *text = 0;
+    append(text, "internal:", "", "");
+    return add_operands(info, text);
 }
 
 /* ---- the table ---- */

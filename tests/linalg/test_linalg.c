@@ -458,6 +458,10 @@ static void einsum_errors(haul_device *device)
     assert_refused(haul_einsum("ii", HAUL_TENSORS(a)), HAUL_SHAPE, "label");
     assert_refused(haul_einsum("ij,ij", HAUL_TENSORS(a, b)), HAUL_SHAPE, "axis 0 of operand 1 has 4 elements");
     assert_refused(haul_einsum("abcde,fghij->abcdefghij", HAUL_TENSORS(a, a)), HAUL_SHAPE, "labels");
+    haul_tensor *most = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), device);
+    char         formula[128] = "...->";
+    memset(formula + strlen(formula), 'a', 59); /* room for one more label, and 8 axes follow */
+    assert_refused(haul_einsum(strcat(formula, "..."), HAUL_TENSORS(most)), HAUL_INVALID_ARGUMENT, "too many labels");
     assert_refused(haul_tensordot(a, b, (int[]){0}, (int[]){0}, 1), HAUL_SHAPE, "axis 0 of a has 3 elements");
     assert_refused(haul_tensordot(a, b, (int[]){5}, (int[]){0}, 1), HAUL_INVALID_ARGUMENT, "5");
     assert_refused(haul_tensordot(a, b, (int[]){0, 0}, (int[]){1, 1}, 2), HAUL_INVALID_ARGUMENT, "given twice");

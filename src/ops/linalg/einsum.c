@@ -75,7 +75,8 @@ static haul_status arrange(term *x, const signed char *labels, int count)
         axes[d] = axis_of(x, labels[d]);
         moves |= axes[d] != d;
     }
-    memcpy(x->labels, labels, (size_t)count);
+    for (int d = 0; d < count; d++)
+        x->labels[d] = labels[d];
     return moves ? put(x, haul_permute(x->t, axes, count)) : HAUL_OK;
 }
 
@@ -291,6 +292,8 @@ static haul_status read_labels(reader *r, int room, term *out)
             continue;
         }
         const int axes = room < 0 ? r->ellipsis : room - letters;
+        if (axes > LABELS - out->count)
+            return wrong(r, "there are too many labels");
         for (int d = 0; d < axes; d++)
             out->labels[out->count++] = (signed char)(LABELS - axes + d);
         if (room >= 0 && axes > r->ellipsis)
