@@ -27,7 +27,7 @@ typedef struct report {
     bool         validation;    /* epochs are measured on validation data, not on test data */
     bool         started;       /* the start was logged */
     bool         head_told;     /* the table of epochs has its head */
-    double       longest_epoch; /* seconds; the column of times has its unit */
+    double       first_epoch;   /* seconds; the column of times has its digits */
     bool         writes_events; /* the start opens a file for TensorBoard in the run's folder */
     tensorboard  events;
     double       began; /* seconds; clock_seconds() less what the run had trained before */

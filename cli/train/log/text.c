@@ -318,6 +318,14 @@ static void accuracy_text(double accuracy, char out[32])
     snprintf(out, 32, isnan(accuracy) ? "-" : "%.1f %%", 100 * accuracy);
 }
 
+/* Seconds in each row, with as many digits after the point as in the first one. */
+static void seconds_text(report *r, double seconds, char out[32])
+{
+    if (!(r->first_epoch > 0))
+        r->first_epoch = seconds;
+    snprintf(out, 32, isnan(seconds) ? "-" : "%.*f s", r->first_epoch < 10 ? 3 : 1, seconds);
+}
+
 void print_line(report *r, const report_line *l)
 {
     epoch_row row = {.label = ""};
@@ -338,8 +346,7 @@ void print_epoch(report *r, const report_epoch *e, const char *observation)
     accuracy_text(e->train_accuracy, row.train_accuracy);
     loss_text(e->measured_loss, row.loss);
     accuracy_text(e->measured_accuracy, row.accuracy);
-    r->longest_epoch = fmax(r->longest_epoch, e->seconds);
-    snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds_like(e->seconds, r->longest_epoch));
+    seconds_text(r, e->seconds, row.seconds);
     print_row(r, &row);
     print_observation(e, observation);
 }

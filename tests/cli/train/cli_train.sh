@@ -23,6 +23,7 @@ run 0 train --model dense --data blobs --batch 32 --epochs 2 --lr 0.1 --log-ever
 check "a row of the mini-batch" grep -Eqx 'batch  10  +[0-9]+\.[0-9]{3}' out
 check "one head, above all rows" test "$(grep -n 'train loss' out | cut -d: -f1)" -lt "$(grep -nE '^(batch|Epoch)' out | head -1 | cut -d: -f1)"
 check "the losses of one column" test "$(awk '/^(batch|Epoch) / { print match($0, /[0-9]+\.[0-9][0-9][0-9]/) + RLENGTH }' out | sort -u | wc -l)" -eq 1
+check "the times of epochs have one unit" test "$(grep -Ec '^Epoch .*  +[0-9]+\.[0-9]{3} s(  best)?$' out)" -eq 2
 check "a chart" grep -q 'epochs$' out
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 check "a summary" grep -q '^  test  *[0-9.]* % right' out
