@@ -198,7 +198,7 @@ static double slowest(const cJSON *list)
     return most > 0 ? most : 1;
 }
 
-#define MODULE_HEADS "Module|~Kind|#Calls|=Time|#Forward|#Backward|#Share|#Made|#Live at the peak"
+#define MODULE_HEADS "Module|~Kind|#Calls|=Time, pale: backward|#Forward|#Backward|#Share|#Made|#Live at the peak"
 
 static void write_modules(html *h, const cJSON *profile, const cJSON *list)
 {
@@ -207,7 +207,7 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     int          count = 0;
     if (!cJSON_GetArraySize(list))
         return;
-    page_table(h, "Time by module, mean of a step; full colour: forward, pale: backward",
+    page_table(h, "Time by module, mean of a step",
                has_energy(profile) ? MODULE_HEADS "|#Energy" : MODULE_HEADS);
     cJSON_ArrayForEach(m, list)
     {

@@ -53,10 +53,17 @@ static void write_heads(html *h, const char *heads)
     html_put(h, "</tr></thead>\n<tbody>");
 }
 
+/* Tables of many columns have no bars on windows of medium width. */
 void page_table(html *h, const char *caption, const char *heads)
 {
-    html_add(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table><caption>%s</caption>",
-             caption, caption);
+    enum { MANY = 8 };
+    int columns = 1;
+    for (const char *s = heads; *s; s++)
+        columns += *s == '|';
+    html_add(h,
+             "<div class=\"scroll%s\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>"
+             "<caption>%s</caption>",
+             columns >= MANY ? " wide" : "", caption, caption);
     write_heads(h, heads);
 }
 

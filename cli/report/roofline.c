@@ -133,7 +133,7 @@ static bool is_near(const roofline *r, int i, int j)
            fabs(down(r, a->gflops) - down(r, b->gflops)) < 9;
 }
 
-/* "6, 9": dots that are near each other share a label, which is that of the first. "" for the others. */
+/* "2, 6-8": dots that are near each other share a label, which is that of the first. "" for the others. */
 static void label_text(const roofline *r, int i, char out[64])
 {
     size_t used = 0;
@@ -141,9 +141,15 @@ static void label_text(const roofline *r, int i, char out[64])
     for (int j = 0; j < i; j++)
         if (is_near(r, i, j))
             return;
-    for (int j = i; j < r->count; j++)
-        if (is_near(r, i, j))
-            used += (size_t)snprintf(out + used, 64 - used, j == i ? "%d" : ", %d", j + 1);
+    for (int j = i, last; j < r->count; j = last + 1) {
+        for (last = j; last + 1 < r->count && is_near(r, i, last) && is_near(r, i, last + 1);)
+            last++;
+        if (!is_near(r, i, j))
+            continue;
+        used += (size_t)snprintf(out + used, 64 - used, "%s%d", used ? ", " : "", j + 1);
+        if (last > j)
+            used += (size_t)snprintf(out + used, 64 - used, "%s%d", last > j + 1 ? "-" : ", ", last + 1);
+    }
 }
 
 static bool overlap(const box *a, const box *b)
@@ -151,13 +157,21 @@ static bool overlap(const box *a, const box *b)
     return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
 }
 
-static bool is_free(const roofline *r, const box *b)
+/* The roof at a place of the chart. */
+static double roof_at(const roofline *r, double x)
 {
-    if (b->x0 < 0 || b->x1 > 100)
+    return down(r, fmin(r->gflops, r->gbps * pow(10, r->x0 + x / 100 * (r->x1 - r->x0))));
+}
+
+static bool is_free(const roofline *r, const box *b, bool of_roof)
+{
+    if (b->x0 < 0 || b->x1 > 100 || b->y0 < 0 || b->y1 > 100)
+        return false;
+    if (of_roof && roof_at(r, b->x0) > b->y0 - 1 && roof_at(r, b->x1) < b->y1 + 1)
         return false;
     for (int i = 0; i < r->count; i++) {
         double    x = across(r, r->marks[i].intensity), y = down(r, r->marks[i].gflops);
-        const box dot = {x - 0.7, x + 0.7, y - 1.7, y + 1.7};
+        const box dot = {x - 1.2, x + 1.2, y - 1.9, y + 1.9};
         if (overlap(&dot, b))
             return false;
     }
@@ -167,24 +181,34 @@ static bool is_free(const roofline *r, const box *b)
     return true;
 }
 
-/* On the side where it covers no dot and no label, or else on the right. */
+enum { SIDES = 8 };
+
+/* The first side where a label covers no dot, no label and not the roof; or where it covers only the roof; or 0. */
+static int free_side(const roofline *r, const box boxes[SIDES])
+{
+    for (int i = 0; i < 2 * SIDES; i++)
+        if (is_free(r, &boxes[i % SIDES], i < SIDES))
+            return i % SIDES;
+    return 0;
+}
+
+/* Boxes have the size of labels in the smallest chart, 240 by 160 pixels. */
 static void write_number(html *h, roofline *r, int i)
 {
-    static const char *const sides[] = {"", " left", " above", " below"};
-    char                     text[64];
+    static const char *const sides[SIDES] = {
+        "", " left", " above", " below", " above right", " above left", " below right", " below left"};
+    char text[64];
     label_text(r, i, text);
     if (!*text)
         return;
     const double x = across(r, r->marks[i].intensity), y = down(r, r->marks[i].gflops);
-    const double wide = 1.6 * (double)strlen(text), high = 6;
-    const box    boxes[] = {{x + 1, x + 1 + wide, y - high / 2, y + high / 2},
-                            {x - 1 - wide, x - 1, y - high / 2, y + high / 2},
-                            {x - wide / 2, x + wide / 2, y - 2 - high, y - 2},
-                            {x - wide / 2, x + wide / 2, y + 2, y + 2 + high}};
-    int          side = 0;
-    while (side < 4 && !is_free(r, &boxes[side]))
-        side++;
-    side %= 4;
+    const double wide = 3 * (double)strlen(text), high = 9, gap = 1.3, far = gap + 2 + wide, off = 2, low = off + high;
+    const box    boxes[SIDES] = {
+           {x + gap, x + far, y - high / 2, y + high / 2}, {x - far, x - gap, y - high / 2, y + high / 2},
+           {x - wide / 2, x + wide / 2, y - low, y - off}, {x - wide / 2, x + wide / 2, y + off, y + low},
+           {x + gap, x + far, y - low, y - off},           {x - far, x - gap, y - low, y - off},
+           {x + gap, x + far, y + off, y + low},           {x - far, x - gap, y + off, y + low}};
+    const int side = free_side(r, boxes);
     r->labels[r->label_count++] = boxes[side];
     html_add(h, "<span class=\"number%s\" style=\"left:%.2f%%;top:%.2f%%\">%s</span>", sides[side], x, y, text);
 }

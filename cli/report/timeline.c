@@ -411,6 +411,12 @@ static void write_keys(html *h, const drawing *d)
     html_put(h, "</ul>\n");
 }
 
+/* Where the device takes longer than the host, steps differ in what they wait for. */
+static bool is_ahead(const cJSON *profile, double length)
+{
+    return number_of(profile, "wall_ms") / fmax(number_of(profile, "steps"), 1) > 2 * length;
+}
+
 void page_timeline(html *h, const cJSON *profile, const cJSON *audit)
 {
     const cJSON *tracks = tracks_of(profile);
@@ -423,6 +429,9 @@ void page_timeline(html *h, const cJSON *profile, const cJSON *audit)
     html_add(h, "<h3>Timeline of step %s <small>%s, the median of %s</small></h3>\n",
              say_count(number_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "step")), say_ms(d.length),
              page_plural(number_of(profile, "steps"), "step"));
+    if (is_ahead(profile, d.length))
+        html_put(h, "<p class=\"note\">The mean is far above it: the host runs ahead of the device in most steps and "
+                    "waits for it in others, or some steps compile kernels.</p>\n");
     write_keys(h, &d);
     if (strstr(d.tracks.text ? d.tracks.text : "", "class=\"mark\""))
         html_put(h, "<p class=\"note\">Letters are <a href=\"#audit\">findings of the audit</a>.</p>\n");

@@ -558,6 +558,17 @@ def spilling():
           "The part beyond the limit of 3.81\u00a0MiB was in host memory." in open("spills/report.html", encoding="utf-8").read())
 
 
+def ahead():
+    """A median step far below the mean is explained."""
+    profile = json.load(open("cl/profile.json"))
+    os.mkdir("ahead")
+    for factor in (1, 9):
+        wall = factor * profile["steps"] * profile["timeline"]["ms"]
+        json.dump({**profile, "wall_ms": wall}, open("ahead/profile.json", "w"))
+        haul("report", "ahead")
+        check(f"a mean step {factor} times as long", (factor == 9) == ("The mean is far" in open("ahead/report.html", encoding="utf-8").read()))
+
+
 def luminance(colour):
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
@@ -584,6 +595,7 @@ damaged_files()
 wrong_values()
 odd_runs()
 spilling()
+ahead()
 contrast()
 print(f"{len(failures)} failures: {failures}" if failures else "all fine")
 raise SystemExit(1 if failures else 0)

@@ -1,9 +1,10 @@
-"""The page of haul report in Chromium, where it is installed: at nine widths, light and dark, nothing is wider than
-the window, no label covers another, and nothing is complained of."""
+"""The page of haul report in Chromium, where it is installed: at ten widths, light and dark, nothing is wider than the
+window, no label covers another or the roof of a roofline, and nothing is complained of."""
 # ctest: labels=slow,once
 import html
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import subprocess
 HAUL = os.environ["HAUL"]
 SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-WIDTHS = (320, 360, 430, 560, 800, 1080, 1280, 1440, 1920)
+WIDTHS = (320, 360, 430, 560, 768, 800, 1080, 1280, 1440, 1920)
 if not BROWSER:
     print("skipped: there is no Chromium")
     raise SystemExit(77)
@@ -29,7 +30,7 @@ for (const e of document.querySelectorAll('body *'))
 for (const e of document.querySelectorAll('body *:not(svg *)')) // what is hidden is cut, and a table scrolls on narrow screens only
     if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).display != 'inline' &&
         !e.closest('.ends, .plot, .lanes, .whole, .confusion .up' + (innerWidth > 560 ? ', pre' : '')) &&
-        (getComputedStyle(e).overflowX != 'visible') && (!e.matches('.scroll') || innerWidth >= 1280 && !e.querySelector('.lanes')))
+        (getComputedStyle(e).overflowX != 'visible') && (!e.matches('.scroll') || innerWidth >= (e.textContent.startsWith('Options of the runs') ? 1280 : 768) && !e.querySelector('.lanes')))
         found.cut.push(e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 40));
 for (const chart of document.querySelectorAll('.chart')) {
     const labels = [...chart.querySelectorAll('span')].filter(e => e.textContent.trim() && !e.matches('.gap'));
@@ -38,6 +39,15 @@ for (const chart of document.querySelectorAll('.chart')) {
         if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
             found.over.push(e.textContent + ' | ' + f.textContent);
     }));
+    const roof = chart.querySelector('path.roof'), length = roof ? roof.getTotalLength() : 0;
+    for (const e of roof ? chart.querySelectorAll('.number') : [])
+        for (let at = 0; at <= 200; at++) {
+            const p = roof.getPointAtLength(length * at / 200).matrixTransform(roof.getScreenCTM()), a = box(e);
+            if (p.x > a.left && p.x < a.right && p.y > a.top + 2 && p.y < a.bottom - 2) {
+                found.over.push(e.textContent + ' | the roof');
+                break;
+            }
+        }
 }
 parent.postMessage(JSON.stringify(found), '*');
 });</script></body>"""
@@ -93,6 +103,15 @@ for sample in ("profile.json", "audit.json"):
 os.mkdir("program")  # what haul_profile_save writes
 for sample in ("profile.json", "audit.json"):
     shutil.copy(os.path.join(SAMPLES, sample), "program")
+profile = json.load(open("program/profile.json"))  # many operations, some of them near the roof or each other
+place = random.Random(7)
+for crowd in range(4):
+    intensities = [10 ** place.uniform(-1.5, 2) for _ in range(10)]
+    for o, x in zip([o for o in profile["operations"] if o["device"] == "opencl:0"], intensities):
+        o.update(flop=1e6 * x, bytes=1e6, share=0.1, gflops=min(222, 17 * x) * 10 ** place.uniform(-1, 0.05))
+    os.mkdir(f"crowd{crowd}")
+    json.dump(profile, open(f"crowd{crowd}/profile.json", "w"))
+    subprocess.run([HAUL, "report", f"crowd{crowd}"], check=True)
 names = ["n" * 40, "a name with words", "\u05e9\u05dc\u05d5\u05dd", "two"]
 for i, name in enumerate(names):
     os.mkdir(name)
@@ -104,5 +123,7 @@ for theme in ("light", "dark"):
     look("run/report.html", theme)
     look("program/report.html", theme)
     look("names.html", theme)
+for crowd in range(4):
+    look(f"crowd{crowd}/report.html", "light")
 print(f"{len(failures)} failures: {failures}" if failures else "all fine")
 raise SystemExit(1 if failures else 0)
