@@ -6,17 +6,31 @@
 
 static const operation_call calls[] = {
 #define CALL(operation, prototype, description) {#operation, prototype, description},
+#define MODULE(...)
 #define CALL_OPTION(...)
 #include "cli/show/prototypes.def"
 #undef CALL
+#undef MODULE
+#undef CALL_OPTION
+};
+
+static const module_call modules[] = {
+#define CALL(...)
+#define MODULE(name, prototype, description, inputs, results) {#name, prototype, description, inputs, results},
+#define CALL_OPTION(...)
+#include "cli/show/prototypes.def"
+#undef CALL
+#undef MODULE
 #undef CALL_OPTION
 };
 
 static const call_option options[] = {
 #define CALL(...)
+#define MODULE(...)
 #define CALL_OPTION(operation, name, type, meaning, value) {#operation, name, type, meaning, value},
 #include "cli/show/prototypes.def"
 #undef CALL
+#undef MODULE
 #undef CALL_OPTION
 };
 
@@ -26,6 +40,21 @@ const operation_call *operation_call_of(const char *operation)
         if (!strcmp(calls[i].operation, operation))
             return &calls[i];
     return NULL;
+}
+
+const module_call *module_call_after(const module_call *last)
+{
+    const module_call *m = last ? last + 1 : modules;
+    return m < modules + sizeof modules / sizeof *modules ? m : NULL;
+}
+
+const module_call *module_call_of(const char *name)
+{
+    const module_call *m = NULL;
+    while ((m = module_call_after(m)))
+        if (!strcmp(m->name, name) || !strcmp(m->name + MODULE_PREFIX, name))
+            break;
+    return m;
 }
 
 const call_option *call_option_after(const char *operation, const call_option *last)

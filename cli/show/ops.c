@@ -1,4 +1,4 @@
-/* haul ops: the operations of the library, how they are called, what they take and give. */
+/* haul ops: the operations of the library, how they are called, what they take and give; and the modules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "cli/shared/terminal.h"
 #include "cli/show/calls.h"
 
-enum { PREFIX = 5 /* "haul_" */, TEXT = 256 };
+enum { PREFIX = 5 /* "haul_" */, TEXT = 256, LEAST_DESCRIPTION = 30 /* columns */ };
 
 static const char *short_name(const haul_operation_info *info)
 {
@@ -144,7 +144,6 @@ static int fit_name(const int widths[FIXED], int room)
 /* Columns as wide as their widest texts, as far as the terminal has room. */
 static void measure(const haul_operation_info *all, int count, int widths[FIXED])
 {
-    enum { LEAST_DESCRIPTION = 30 };
     static const column leaving[] = {DTYPES, GRADIENT};
     char                texts[FIXED][TEXT];
     for (int c = 0; c < FIXED; c++)
@@ -192,6 +191,20 @@ static void print_table(const haul_operation_info *all, int count)
     }
 }
 
+static void print_module_table(void)
+{
+    const module_call *m = NULL;
+    int                widths[FIXED] = {0};
+    while ((m = module_call_after(m)))
+        widths[NAME] = (int)strlen(m->name) > widths[NAME] ? (int)strlen(m->name) : widths[NAME];
+    widths[NAME] = fit_name(widths, output_room() - LEAST_DESCRIPTION);
+    set_style(STYLE_DIM);
+    print_row(widths, (const char *const[FIXED]){"module"}, "description");
+    set_style(STYLE_PLAIN);
+    while ((m = module_call_after(m)))
+        print_row(widths, (const char *const[FIXED]){m->name}, m->description);
+}
+
 /* ---- one operation ---- */
 
 /* A name and what it says, in two columns. */
@@ -209,7 +222,7 @@ static void print_options(const char *operation)
     const bool         columns = output_room() >= LEAST_ROOM;
     const call_option *o = NULL;
     for (bool first = true; (o = call_option_after(operation, o)); first = false) {
-        const int length = (int)strlen(o->name), width = columns && length < NAME_WIDTH ? NAME_WIDTH : length + 1;
+        const int length = (int)strlen(o->name), width = columns && length < NAME_WIDTH - 1 ? NAME_WIDTH : length + 2;
         char      text[TEXT];
         printf("  %-16s%-*s", first ? "options" : "", width, o->name);
         snprintf(text, sizeof text, "%s%s%s", o->meaning, *o->value ? "; default " : "", o->value);
@@ -217,10 +230,23 @@ static void print_options(const char *operation)
     }
 }
 
+static void print_module(const module_call *m)
+{
+    printf("haul_%s\n  ", m->name);
+    print_wrapped(m->prototype, 2, 2);
+    print_fact("description", m->description);
+    print_options(m->name);
+    if (*m->inputs)
+        print_fact("inputs", m->inputs);
+    if (*m->results)
+        print_fact("results", m->results);
+}
+
 static void print_operation(const haul_operation_info *info)
 {
     char                  text[TEXT];
     const operation_call *call = operation_call_of(short_name(info));
+    const module_call    *module = module_call_of(short_name(info));
     printf("%s\n", info->name);
     if (call) {
         printf("  ");
@@ -228,7 +254,7 @@ static void print_operation(const haul_operation_info *info)
         print_fact("description", call->description);
         print_options(short_name(info));
     } else {
-        print_fact("internal", "the library calls it; programs cannot");
+        print_fact("internal", module ? "the module calls it" : "the library calls it; programs cannot");
     }
     for (int i = 0; i < info->operand_count; i++) {
         const haul_operation_operand *o = &info->operands[i];
@@ -243,6 +269,10 @@ static void print_operation(const haul_operation_info *info)
     if (info->has_into) {
         snprintf(text, sizeof text, "%s_into", info->name);
         print_fact("into a tensor", text);
+    }
+    if (module && call) {
+        snprintf(text, sizeof text, "haul_%s: haul ops %s", module->name, module->name);
+        print_fact("as a module", text);
     }
 }
 
@@ -285,18 +315,14 @@ static bool add_implementations(cJSON *object, const haul_operation_info *info, 
     return true;
 }
 
-/* "public", and of an operation that programs call how they do it. */
-static void add_call(cJSON *object, const char *operation)
+/* How an operation or module is called. */
+static void add_form(cJSON *object, const char *name, const char *prototype, const char *description)
 {
-    const operation_call *call = operation_call_of(operation);
-    json_bool(object, "public", call != NULL);
-    if (!call)
-        return;
-    json_text(object, "prototype", call->prototype);
-    json_text(object, "description", call->description);
+    json_text(object, "prototype", prototype);
+    json_text(object, "description", description);
     cJSON             *options = json_array(object, "options");
     const call_option *o = NULL;
-    while ((o = call_option_after(operation, o))) {
+    while ((o = call_option_after(name, o))) {
         cJSON *one = cJSON_CreateObject();
         json_text(one, "name", o->name);
         json_text(one, "type", o->type);
@@ -304,6 +330,15 @@ static void add_call(cJSON *object, const char *operation)
         json_text(one, "meaning", o->meaning);
         json_push(options, one);
     }
+}
+
+/* "public", and of an operation that programs call how they do it. */
+static void add_call(cJSON *object, const char *operation)
+{
+    const operation_call *call = operation_call_of(operation);
+    json_bool(object, "public", call != NULL);
+    if (call)
+        add_form(object, operation, call->prototype, call->description);
 }
 
 static cJSON *operation_json(const haul_operation_info *info)
@@ -346,32 +381,94 @@ static bool print_json(const haul_operation_info *all, int count)
     return false;
 }
 
+static void push_module(cJSON *list, const module_call *m)
+{
+    cJSON *object = cJSON_CreateObject();
+    char   name[TEXT];
+    snprintf(name, sizeof name, "haul_%s", m->name);
+    json_text(object, "name", name);
+    add_form(object, m->name, m->prototype, m->description);
+    json_text(object, "inputs", m->inputs);
+    json_text(object, "results", m->results);
+    json_push(list, object);
+}
+
+/* ---- modules ---- */
+
+typedef struct ops_options {
+    const char *name;
+    bool        all, json, names, modules;
+} ops_options;
+
+/* All of them, or one. */
+static int show_modules(const module_call *one, const ops_options *o)
+{
+    const module_call *m = NULL;
+    cJSON             *list = o->json ? cJSON_CreateArray() : NULL;
+    while ((m = module_call_after(m)))
+        if (o->json && (!one || m == one))
+            push_module(list, m);
+        else if (o->names && (!one || m == one))
+            printf("%s\n", m->name);
+    if (o->json)
+        return json_print(list) ? EXIT_OK : EXIT_FAILED;
+    if (!o->names && one)
+        print_module(one);
+    else if (!o->names)
+        print_module_table();
+    return EXIT_OK;
+}
+
 /* ---- the command ---- */
 
 /* What other libraries call operations. */
 static const char *known_elsewhere(const char *name)
 {
-    static const char *const elsewhere[][2] = {{"gemm", "matmul"},        {"mm", "matmul"},       {"bmm", "matmul"},
-                                               {"dot", "matmul"},         {"dense", "linear"},    {"fc", "linear"},
-                                               {"concat", "cat"},         {"concatenate", "cat"}, {"view", "reshape"},
-                                               {"convolution", "conv2d"}, {"conv", "conv2d"}};
+    static const char *const elsewhere[][2] = {{"gemm", "matmul"},
+                                               {"mm", "matmul"},
+                                               {"bmm", "matmul"},
+                                               {"dot", "matmul"},
+                                               {"dense", "linear"},
+                                               {"fc", "linear"},
+                                               {"concat", "cat"},
+                                               {"concatenate", "cat"},
+                                               {"view", "reshape"},
+                                               {"convolution", "conv2d"},
+                                               {"conv", "conv2d"},
+                                               {"transformer", "transformer_encoder"},
+                                               {"mha", "multi_head_attention"}};
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (!strcmp(name, elsewhere[i][0]))
             return elsewhere[i][1];
     return NULL;
 }
 
+/* "conv2d", "nn_lstm" and "lstm"; NULL at the end, or if memory is exhausted. */
+static const char **known_names(const haul_operation_info *all, int count)
+{
+    size_t             used = 0, modules = 0;
+    const module_call *m = NULL;
+    while ((m = module_call_after(m)))
+        modules++;
+    const char **names = calloc((size_t)count + 2 * modules + 1, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        names[used++] = short_name(&all[i]);
+    while (names && (m = module_call_after(m))) {
+        names[used++] = m->name;
+        names[used++] = m->name + MODULE_PREFIX;
+    }
+    return names;
+}
+
 static int unknown(const haul_operation_info *all, int count, const char *name)
 {
-    const char **names = calloc((size_t)count + 1, sizeof *names);
-    for (int i = 0; names && i < count; i++)
-        names[i] = short_name(&all[i]);
-    const char *near = known_elsewhere(name);
+    const char **names = known_names(all, count);
+    const char  *near = known_elsewhere(name);
     near = near || !names ? near : did_you_mean(name, names);
     if (near)
-        complain("unknown operation '%s'; did you mean '%s'? (haul ops lists them)", name, near);
+        complain("unknown operation '%s'; did you mean '%s'? (haul ops and haul ops --modules list all)", name, near);
     else
-        complain("unknown operation '%s' (haul ops lists them)", name);
+        complain("unknown operation '%s' (haul ops and haul ops --modules list all)", name);
     free(names);
     return EXIT_USAGE;
 }
@@ -384,11 +481,6 @@ static const haul_operation_info *find(const haul_operation_info *all, int count
     return NULL;
 }
 
-typedef struct ops_options {
-    const char *name;
-    bool        all, json, names;
-} ops_options;
-
 /* All of them, or with a name the one that has it. */
 static int show(const haul_operation_info *all, int count, const ops_options *o)
 {
@@ -397,8 +489,15 @@ static int show(const haul_operation_info *all, int count, const ops_options *o)
         if (!strncmp(name, "haul_", PREFIX))
             name += PREFIX;
         const haul_operation_info *one = find(all, count, name);
+        const module_call         *module = module_call_of(name);
+        if (module && !one)
+            return show_modules(module, o);
         if (!one)
             return unknown(all, count, name);
+        if (module && !operation_call_of(name) && !o->json && !o->names) {
+            print_module(module);
+            putchar('\n');
+        }
         all = one;
         count = 1;
     }
@@ -421,6 +520,10 @@ static const option ops_rows[] = {
      .name = "all",
      OPTION_FLAG_AT(ops_options, all),
      .help = "List also the operations that only the library calls, such as gradients"},
+    {.group = "Options",
+     .name = "modules",
+     OPTION_FLAG_AT(ops_options, modules),
+     .help = "List the modules of networks, such as haul_nn_lstm, instead of operations"},
     {.group = "Options", .name = "json", OPTION_FLAG_AT(ops_options, json), .help = "Print one JSON array instead"},
     {.group = "Options",
      .name = "names",
@@ -438,6 +541,12 @@ static int ops_main(int argc, char **argv)
         complain("--json and --names exclude each other; give one of them");
         return EXIT_USAGE;
     }
+    if (o.modules && (o.name || o.all)) {
+        complain("--modules lists all modules; give it without %s", o.name ? "a name" : "--all");
+        return EXIT_USAGE;
+    }
+    if (o.modules)
+        return show_modules(NULL, &o);
     int                  count = haul_operation_count();
     haul_operation_info *all = calloc((size_t)count, sizeof *all);
     if (!all)
@@ -455,20 +564,22 @@ static int ops_main(int argc, char **argv)
 }
 
 static const help_example ops_lines[] = {
-    {"haul ops", NULL}, {"haul ops conv2d", NULL}, {"haul ops --all --names", NULL}, {NULL, NULL}};
+    {"haul ops", NULL},           {"haul ops conv2d", NULL},        {"haul ops lstm", NULL},
+    {"haul ops --modules", NULL}, {"haul ops --all --names", NULL}, {NULL, NULL}};
 
 const command ops_command = {
     .name = "ops",
     .summary = "List the operations of the library and how to call them",
-    .usage = "[--all] [--json | --names] [NAME]",
+    .usage = "[--all | --modules] [--json | --names] [NAME]",
     .description = "Lists the operations that a program can call: the dtypes they accept, whether gradients flow "
                    "through them, and what they compute. With a NAME it shows the prototype, the options with their "
-                   "defaults, operands and results. --json lists all operations; those that only the library calls "
+                   "defaults, operands and results; the NAME may be that of a module. --json lists all operations; "
+                   "those that only the library calls "
                    "have \"public\": false.",
     .options = ops_rows,
     .option_count = sizeof ops_rows / sizeof *ops_rows,
     .operand = {.name = "NAME",
-                .help = "Describe only this operation: softmax or haul_softmax",
+                .help = "Describe only this operation or module: softmax, haul_softmax, lstm or haul_nn_lstm",
                 .offset = offsetof(ops_options, name),
                 .complete = COMPLETE_OPERATION},
     .examples = ops_lines,

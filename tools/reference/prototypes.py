@@ -1,4 +1,4 @@
-"""cli/show/prototypes.def: how the operations that a user can call are called, for `haul ops`."""
+"""cli/show/prototypes.def: how the operations and modules that a user can call are called, for `haul ops`."""
 
 import os
 import re
@@ -10,7 +10,8 @@ FILE = os.path.join("cli", "show", "prototypes.def")
 HEAD = """/* Written by `python3 tools/reference --update` from the public headers.
  *
  *   CALL(operation, prototype, description)
- *   CALL_OPTION(operation, name, type, meaning, default) */
+ *   MODULE(module, prototype, description, inputs, results)
+ *   CALL_OPTION(operation or module, name, type, meaning, default) */
 """
 
 
@@ -38,26 +39,50 @@ def prototype(entry, item, name):
 
 
 def description(entry, item):
-    comments = [text.first_sentence(c.text) for c in entry.comments]
+    own = [item.comment] if item.comment else []
+    comments = [text.first_sentence(c.text) for c in own + entry.comments]
     notes = [item.note] if item.note else [i.note for i in entry.items if i.note]
     return plain(next((c for c in comments + notes if c), ""))
+
+
+def inputs_and_results(item):
+    """Of a module with more than one input: "x, h?, c?", and "y, h, c"."""
+    said = re.sub(r"\s+", " ", item.comment.text) if item.comment else ""
+    found = [re.search(words, said) for words in (r'Inputs: "(.*?)"', r'Results?: "?(.*?)"?(?:\.|;|$)')]
+    return [f[1] if f and found[0] else "" for f in found]
+
+
+def belongs(short, meaning):
+    """False for the options of another module that has the same struct."""
+    only = re.match(r"(?:\w+: )?haul_(?:nn_)?(\w+?)(?:\dd)? only: ", meaning)
+    return not only or re.sub(r"^nn_|\dd$", "", short) == only[1]
+
+
+def call_rows(kind, reference, entry, item, name):
+    short = name.removeprefix("haul_")
+    facts = [prototype(entry, item, name), description(entry, item)]
+    facts += inputs_and_results(item) if kind == "MODULE" else []
+    yield f"{kind}({short}, " + ", ".join(quoted(plain(f)) for f in facts) + ")"
+    for member in model.optional(entry) if item.kind == "macro" and entry.options else []:
+        written = model.WRITTEN.get(member.name, "." + member.name)
+        if kind == "MODULE" and not belongs(short, model.meaning(member)):
+            continue
+        facts = (written, member.type.strip() + member.array, model.meaning(member), model.default_of(member, reference))
+        yield f"CALL_OPTION({short}, " + ", ".join(quoted(plain(f)) for f in facts) + ")"
 
 
 def rows(reference):
     for name in sorted(reference.operations):
         entry = reference.entry_of.get(name)
         item = main_item(entry, name) if entry else None
-        if item is None:
-            continue
-        called = prototype(entry, item, name)
-        if "haul_tensor *" not in called:  # an object's function that has the name of the operation behind it
-            continue
-        short = name.removeprefix("haul_")
-        yield f"CALL({short}, {quoted(plain(called))}, {quoted(description(entry, item))})"
-        for member in model.optional(entry) if item.kind == "macro" and entry.options else []:
-            written = model.WRITTEN.get(member.name, "." + member.name)
-            facts = (written, member.type.strip() + member.array, model.meaning(member), model.default_of(member, reference))
-            yield f"CALL_OPTION({short}, " + ", ".join(quoted(plain(f)) for f in facts) + ")"
+        if item is None or "haul_tensor *" not in prototype(entry, item, name):
+            continue  # an object's function can have the name of the operation behind it
+        yield from call_rows("CALL", reference, entry, item, name)
+    for name in sorted(n for n in reference.entry_of if n.startswith("haul_nn_") and not n.endswith("_with")):
+        entry = reference.entry_of[name]
+        item = main_item(entry, name)
+        if item is not None and prototype(entry, item, name).startswith("haul_module *"):
+            yield from call_rows("MODULE", reference, entry, item, name)
 
 
 def content(reference):

@@ -32,6 +32,33 @@ check "differentiable" grep -Eq '^  differentiable +yes$' out
 cp out detail
 run 0 ops haul_softmax
 check "the same by the full name" cmp -s out detail
+run 0 ops lstm
+check "the module first" test "$(head -1 out)" = haul_nn_lstm
+check "how it is called" grep -Fq 'haul_module *haul_nn_lstm(int64_t in, int64_t hidden, ...)' out
+check "its inputs" grep -Eq '^  inputs +x, h\?, c\?, lengths\?$' out
+check "its results" grep -Eq '^  results +y, h, c$' out
+check "no option of another module" test "$(grep -c ' only' out)" -eq 0
+check "then the operation behind it" grep -qx haul_lstm out
+check "which the module calls" grep -Eq '^  internal +the module calls it$' out
+for name in multi_head_attention transformer_encoder_layer batch_norm lstm_cell; do
+    run 0 ops "haul_nn_$name"
+    check "the module $name" test "$(head -1 out)" = "haul_nn_$name"
+    cp out module
+    run 0 ops "$name"
+    [ "$name" = batch_norm ] || check "by its short name" cmp -s out module
+done
+run 0 ops batch_norm
+check "an operation names its module" grep -Eq '^  as a module +haul_nn_batch_norm: haul ops nn_batch_norm$' out
+run 2 ops multi_head_atention
+check "a near name" grep -q "did you mean 'multi_head_attention'" err
+run 0 ops --modules
+check "modules and what they are" grep -Eq '^nn_gru +Gated recurrent units' out
+cp out table_of_modules
+run 0 ops --modules --names
+check "their names" test "$(tail -n +2 table_of_modules | awk '/^nn_/ { print $1 }' | cmp - out)" = ""
+run 0 ops --modules --json
+check "as JSON" "$HAUL_PYTHON" -c 'import json; all = {m["name"]: m for m in json.load(open("out"))}; assert all["haul_nn_lstm"]["inputs"] == "x, h?, c?, lengths?" and len(all) > 50'
+run 2 ops --modules lstm
 run 0 ops exp
 check "the form that writes into a tensor" grep -Eq '^  into a tensor +haul_exp_into$' out
 
