@@ -175,13 +175,14 @@ static const char *spilling_text(haul__spills spills)
 static int refuse(const allowance *a)
 {
     const haul__chosen *c = &a->chosen;
-    complain("nothing that is allowed fits in %s on %s: with batch %s a step needs %s at least", text_bytes(a->limit),
-             a->request->plan.names[1], text_count(c->batch), text_bytes(c->keep.peak));
+    complain("nothing that is allowed fits in %s on %s: with batch %s the best way found needs %s",
+             text_bytes(a->limit), a->request->plan.names[1], text_count(c->batch), text_bytes(c->keep.peak));
     if (c->largest)
         complain_more("The largest batch that fits is --batch %" PRId64 ".", c->largest);
     else if (c->batch > 1)
         complain_more("No smaller batch fits.");
-    complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak + a->overhead);
+    complain_more("Batch %s fits with --memory-limit %s=%" PRId64 ".", text_count(c->batch), a->request->plan.names[1],
+                  c->keep.peak + a->overhead);
     if (a->limit - a->overhead < c->least && a->allowed & HAUL__ALLOW_SPILL)
         complain_more("By the model no list of moves needs less than %s%s.", text_bytes(c->least),
                       spilling_text(c->spills));

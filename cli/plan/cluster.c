@@ -191,18 +191,18 @@ static int refuse(const cluster *c)
              "replicas=%d,micro-batches=%d,shard=%d)",
              text_bytes(c->limit), text_count(c->request.batch), text_count(p->devices), p->devices == 1 ? "" : "s",
              text_bytes(p->peak_bytes), p->layout.stages, p->layout.replicas, p->layout.parts, p->layout.shard);
-    complain_more("What fits: --memory-limit %" PRId64 ".", p->peak_bytes);
+    complain_more("It fits with --memory-limit %" PRId64 ".", p->peak_bytes);
     bool fits = false;
     while (more < HAUL__CLUSTER_DEVICES && !fits) {
         more = (int)smaller(2 * more, HAUL__CLUSTER_DEVICES);
         fits = fits_with(c, more, c->request.batch);
     }
     if (fits)
-        complain_more("What also fits: --ranks %d.", more);
+        complain_more("It also fits with --ranks %d.", more);
     while (batch && !fits_with(c, c->request.devices, batch))
         batch /= 2;
     if (batch)
-        complain_more("What also fits: --batch %" PRId64 ".", batch);
+        complain_more("It also fits with --batch %" PRId64 ".", batch);
     return EXIT_MEMORY;
 }
 

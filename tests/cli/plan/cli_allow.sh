@@ -91,9 +91,9 @@ check "a batch" "$HAUL_PYTHON" -c 'import json; p = json.load(open("out")); asse
 
 # Nothing fits: what would.
 run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute
-check "the limit and the need" grep -q 'nothing that is allowed fits in 7.6 MiB on cuda:0: with batch 64 a step needs' err
+check "the limit and the need" grep -q 'nothing that is allowed fits in 7.6 MiB on cuda:0: with batch 64 the best way found needs' err
 check "a batch that fits" grep -Eq 'The largest batch that fits is --batch [0-9]+' err
-check "a limit that fits" grep -Eq 'What fits: --memory-limit cuda:0=[0-9]+' err
+check "a limit that fits" grep -Eq 'Batch 64 fits with --memory-limit cuda:0=[0-9]+' err
 check "the proof" grep -q 'That nothing fits is proven: by the model no allowed way needs less than' err
 fitting=$(sed -n 's/.*The largest batch that fits is --batch \([0-9]*\).*/\1/p' err)
 run 0 plan --model char_gpt --batch "$fitting" --machine laptop-4g --memory-limit 8M --allow recompute

@@ -70,7 +70,7 @@ END
 limited=(--model simplecnn --machine h200 --batch 256 --ranks 4)
 run 4 plan "${limited[@]}" --memory-limit 1200k
 check "what it needs" grep -q '^haul plan: no plan fits into the 1.1 MiB of a device: with batch 256 each of 4 devices needs ' err
-sed -n 's/^ *What \(also \)*fits: \(.*\)\.$/\2/p' err >fits
+sed -n 's/^ *It \(also \)*fits with \(.*\)\.$/\2/p' err >fits
 check "three ways out" test "$(wc -l <fits)" -eq 3
 while read -r option value; do
     case $option in
@@ -86,9 +86,9 @@ check "one device is no plural" grep -q ', on up to 1 device,' out
 # 1,024 devices need least; of 600 only 512 can be used, and the next number that is tried is 1,024.
 wide=(--model simplecnn --machine h200 --batch 1024)
 run 4 plan "${wide[@]}" --ranks 1024 --memory-limit 1k
-least=$(sed -n 's/^ *What fits: --memory-limit \(.*\)\.$/\1/p' err)
+least=$(sed -n 's/^ *It fits with --memory-limit \(.*\)\.$/\1/p' err)
 run 4 plan "${wide[@]}" --ranks 600 --memory-limit "$least"
-check "more devices, at most 1,024" grep -q '^ *What also fits: --ranks 1024\.$' err
+check "more devices, at most 1,024" grep -q '^ *It also fits with --ranks 1024\.$' err
 
 # ---- nothing to choose from ----
 net=(--model mlp --machine h200)
