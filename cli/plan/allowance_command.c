@@ -25,20 +25,7 @@ static char *given_options(const allowance *a)
         without[count++] = "spill-folder";
         without[count++] = "spill-file";
     }
-    return options_line(a->t->values, without);
-}
-
-/* What --model and --run stand for. */
-static char *named_options(const allowance *a)
-{
-    const char  *config = a->t->config, *model = a->t->options->model;
-    const size_t size = 4 * strlen(config ? config : model) + 20;
-    char        *out = malloc(size), *quoted = malloc(size);
-    if (out && quoted)
-        snprintf(out, size, config ? " --config %s" : " --model %s",
-                 shell_text(quoted, size - 16, config ? config : model));
-    free(quoted);
-    return out;
+    return one_step_words(a->t, without);
 }
 
 /* ---- the plan ---- */
@@ -92,7 +79,7 @@ static void put_placement(const allowance *a, char *before, char *after, size_t 
 char *allowance_command(const allowance *a)
 {
     enum { SIZE = 400 };
-    char  before[SIZE] = "train", after[SIZE], *given = a->t->values->given ? given_options(a) : named_options(a);
+    char  before[SIZE] = "train", after[SIZE], *given = given_options(a);
     char *out = given ? malloc(strlen(given) + 2 * SIZE + 8) : NULL;
     if (a->split)
         put_placement(a, before, after, SIZE);

@@ -95,6 +95,9 @@ int cluster_read(cluster *c)
 void cluster_free(cluster *c)
 {
     haul__cluster_free(&c->plans);
+    haul__cut_free(&c->cut);
+    free(c->paths);
+    haul__free(c->stages);
     haul__free(c->machine);
 }
 
@@ -211,19 +214,19 @@ static int refuse(const cluster *c)
 static void find_cause(const cluster *c, char *out, size_t size)
 {
     const haul__cluster_request *r = &c->request;
-    const int                    stages = (int)larger(r->only.stages, 1), units = c->plans.units;
+    const int                    stages = (int)larger(r->only.stages, 1), most = c->plans.most_stages;
     const int                    replicas = (int)larger(r->only.replicas, r->only.shard > 0 ? 2 : 1);
     const int64_t                pieces = replicas * larger(r->only.parts, 1);
-    if (stages > 1 && !r->device)
-        snprintf(out, size, "ranks on the CPU have no stages");
+    if (stages > 1 && *c->why_whole)
+        snprintf(out, size, "%s", c->why_whole);
     else if (r->only.shard > 0 && r->only.replicas == 1)
         snprintf(out, size, "a shard divides among replicas, so two or more are expected");
     else if (stages * replicas > r->devices)
         snprintf(out, size, "that needs --ranks %d", stages * replicas);
     else if (!haul__cluster_suits_hosts(r, stages))
         snprintf(out, size, "%d stages neither divide hosts of %d devices nor fill them", stages, r->per_host);
-    else if (units && stages > units)
-        snprintf(out, size, "the network has %d module%s for stages", units, units == 1 ? "" : "s");
+    else if (most && stages > most)
+        snprintf(out, size, "the network can be cut into %d stage%s", most, most == 1 ? "" : "s");
     else if (pieces > HAUL__CLUSTER_PIECES)
         snprintf(out, size, "replicas times micro-batches are %s, and can be %s", text_count(pieces),
                  text_count(HAUL__CLUSTER_PIECES));
@@ -264,6 +267,8 @@ int cluster_show(cluster *c, const one_training *t, bool json)
     r->batch = t->options->batch;
     r->most = haul_dataset_count(t->data);
     r->limit = c->limit;
+    if (!cluster_find_paths(c))
+        return EXIT_FAILED;
     if (haul__cluster_find(r, &c->plans))
         return complain_error();
     if (!c->plans.count)
@@ -275,5 +280,7 @@ int cluster_show(cluster *c, const one_training *t, bool json)
     if (!one)
         one = haul__cluster_best(&c->plans, 1, INT64_MAX, &any);
     c->one_ps = one ? one->step_ps : haul__ps_times(c->best->compute_ps, c->best->devices);
+    if (c->best->layout.stages > 1 && !(c->stages = haul__cluster_stages(r, c->best)))
+        return complain_error();
     return (json ? show_cluster_json(c) : show_cluster(c)) ? EXIT_OK : EXIT_FAILED;
 }

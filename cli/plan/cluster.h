@@ -3,6 +3,7 @@
 #define CLI_PLAN_CLUSTER_H
 
 #include "cli/train/one_step.h"
+#include "parallel/cut.h"
 #include "plan/cluster/cluster.h"
 
 typedef struct cluster_options {
@@ -23,6 +24,10 @@ typedef struct cluster {
     haul__cluster_request     request;
     haul__cluster_plans       plans;
     const haul__cluster_plan *best;
+    haul__cluster_stage      *stages;         /* of the best plan; NULL: one */
+    haul__cut                 cut;            /* the modules between which haul train can cut */
+    const char              **paths;          /* of these, in the request */
+    char                      why_whole[200]; /* the network has one stage; "": any number of them */
     /* The step of the best plan on one device: one that fits, else any, else what the devices of `best` compute. */
     int64_t one_ps;
     int64_t limit;
@@ -32,6 +37,12 @@ typedef struct cluster {
  * any case. */
 int  cluster_read(cluster *c);
 void cluster_free(cluster *c);
+
+/* Finds between which modules haul train can cut. The training is that of cluster_show. False after a complaint. */
+bool cluster_find_paths(cluster *c);
+
+/* The command that trains by the best plan. To free; NULL when memory is exhausted, or if haul train cannot. */
+char *cluster_command(const cluster *c);
 
 /* Prints the plan. Returns an exit code. */
 int cluster_show(cluster *c, const one_training *t, bool json);

@@ -208,8 +208,10 @@ static const option plan_rows[] = {
      .name = "ranks",
      OPTION_INTEGER_AT(plan_options, cluster.ranks),
      .argument = "N",
-     .help = "Instead of placing operations, divide the training among up to N devices like the machine's first GPU: "
-             "replicas, stages, shards and micro-batches. Up to 1024; nothing runs on them",
+     .help =
+         "Instead of placing operations, divide the training among up to N devices like the machine's first GPU, or "
+         "its CPU if it has none: replicas, stages, shards and micro-batches, with the modules of the stages and "
+         "the command that trains so. Up to 1024; nothing runs on them",
      .initial = "0",
      .high = HAUL__CLUSTER_DEVICES},
     {.group = "Ranks",

@@ -1,4 +1,8 @@
 /* A plan for many devices, for people. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/numbers.h"
 #include "cli/plan/cluster.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
@@ -67,6 +71,29 @@ static void print_figures(const cluster *c)
     print_line("  activations", text_bytes(p->passing_bytes));
 }
 
+static void print_stages(const cluster *c)
+{
+    const haul__cluster_stage *stages = c->stages;
+    size_t                     widest = strlen("modules");
+    const int                  count = stages ? c->best->layout.stages : 0;
+    if (!count)
+        return;
+    for (int s = 0; s < count; s++)
+        widest = (size_t)larger((int64_t)widest, (int64_t)(strlen(stages[s].first) + strlen(stages[s].last) + 4));
+    set_style(STYLE_DIM);
+    printf("\nstage  %-*s     forward    backward  parameters        peak\n", (int)widest, "modules");
+    set_style(STYLE_PLAIN);
+    for (int s = 0; s < count; s++) {
+        const haul__cluster_stage *x = &stages[s];
+        const bool                 one = !strcmp(x->first, x->last);
+        char                       modules[2 * HAUL__CLUSTER_PATH + 5];
+        snprintf(modules, sizeof modules, "%s%s%s", x->first, one ? "" : " to ", one ? "" : x->last);
+        printf("%-5d  %-*s %11s %11s %11s %11s\n", s, (int)widest, modules,
+               text_ps_like(x->forward_ps, c->best->step_ps), text_ps_like(x->backward_ps, c->best->step_ps),
+               text_bytes(x->parameter_bytes), text_bytes(x->peak_bytes));
+    }
+}
+
 static void print_layout(const haul__cluster_plan *p)
 {
     printf("%8s %6d %5d %13s", text_count(p->layout.replicas), p->layout.stages, p->layout.shard,
@@ -110,16 +137,28 @@ static void print_others(const cluster *c)
     }
 }
 
+/* The command in one line, so that it can be copied. */
+static void print_next(const cluster *c)
+{
+    char *line = cluster_command(c);
+    putchar('\n');
+    if (line)
+        printf("next       %s\n", line);
+    print_wrapped(line ? "This is a prediction: nothing ran."
+                       : "This is a prediction: nothing ran. haul train has replicas or stages, not both: --only "
+                         "stages=1 and --only replicas=1 plan what it runs.",
+                  0, 2);
+    free(line);
+}
+
 bool show_cluster(const cluster *c)
 {
     print_title(c);
     print_choice(c);
     print_figures(c);
+    print_stages(c);
     print_fewer(c);
     print_others(c);
-    putchar('\n');
-    print_wrapped("This is a prediction: nothing ran. haul train has replicas (mpirun -n R haul train --shard N) or "
-                  "stages (mpirun -n S haul train --stages S), not both.",
-                  0, 2);
+    print_next(c);
     return output_works();
 }

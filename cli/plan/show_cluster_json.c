@@ -1,4 +1,6 @@
 /* A plan for many devices, for programs. */
+#include <stdlib.h>
+
 #include "cli/plan/cluster.h"
 #include "cli/shared/json.h"
 
@@ -30,6 +32,23 @@ static void fill(cJSON *out, const cluster *c, const haul__cluster_plan *p)
     json_number(out, "state_bytes", (double)p->state_bytes);
     json_number(out, "activation_bytes", (double)p->passing_bytes);
     json_bool(out, "fits", p->peak_bytes <= c->limit);
+}
+
+static void add_stages(cJSON *object, const cluster *c)
+{
+    const int count = c->stages ? c->best->layout.stages : 0;
+    cJSON    *list = count ? json_array(object, "modules") : NULL;
+    for (int s = 0; s < count; s++) {
+        const haul__cluster_stage *x = &c->stages[s];
+        cJSON                     *item = cJSON_CreateObject();
+        json_text(item, "first", x->first);
+        json_text(item, "last", x->last);
+        json_number(item, "forward_ms", ms(x->forward_ps));
+        json_number(item, "backward_ms", ms(x->backward_ps));
+        json_number(item, "parameter_bytes", (double)x->parameter_bytes);
+        json_number(item, "peak_bytes", (double)x->peak_bytes);
+        json_push(list, item);
+    }
 }
 
 static void add_fewer(cJSON *object, const cluster *c)
@@ -81,7 +100,12 @@ bool show_cluster_json(const cluster *c)
     json_number(object, "network_gradient_bytes", (double)c->plans.gradient_bytes);
     json_number(object, "layouts", c->plans.count);
     fill(json_object(object, "plan"), c, c->best);
+    add_stages(object, c);
     add_fewer(object, c);
     add_others(object, c);
+    char *next = cluster_command(c);
+    if (next)
+        json_text(object, "next", next);
+    free(next);
     return json_print(object);
 }

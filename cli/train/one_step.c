@@ -1,6 +1,7 @@
 #include "cli/train/one_step.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/options/commands.h"
 #include "cli/options/config.h"
@@ -111,6 +112,29 @@ int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, 
     free(t);
     haul_scope_pop(scope);
     return code;
+}
+
+haul_module *one_step_network(const one_training *t)
+{
+    return network_new(t->options->model, &t->options->sizes, &t->trainer->data.spec);
+}
+
+/* What --model and --run stand for. */
+static char *named_options(const one_training *t)
+{
+    const char  *config = t->config, *model = t->options->model;
+    const size_t size = 4 * strlen(config ? config : model) + 20;
+    char        *out = malloc(size), *quoted = malloc(size);
+    if (out && quoted)
+        snprintf(out, size, config ? " --config %s" : " --model %s",
+                 shell_text(quoted, size - 16, config ? config : model));
+    free(quoted);
+    return out;
+}
+
+char *one_step_words(const one_training *t, const char *const *without)
+{
+    return t->values->given ? options_line(t->values, without) : named_options(t);
 }
 
 haul_status one_step_build(trainer *t, const haul_batch **batch)

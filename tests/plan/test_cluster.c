@@ -269,7 +269,8 @@ static void test_copies(void **state)
 /* The longest stage of the best of all cuts, with the copies before it. */
 static int64_t best_cut(const haul__units *u, const haul__cluster_request *r, int first, int stages)
 {
-    int64_t best = INT64_MAX, here = 0, border = 0;
+    int64_t best = INT64_MAX / 2, here = 0, border = 0;
+    bool    trains = false;
     if (first) {
         const haul__unit *b = &u->items[first - 1];
         border = b->up_count * haul__machine_copy_time(machine, 1, 2, b->up, true) +
@@ -277,7 +278,8 @@ static int64_t best_cut(const haul__units *u, const haul__cluster_request *r, in
     }
     for (int end = first + 1; end <= u->count - (stages - 1); end++) {
         here += u->items[end - 1].forward_ps + u->items[end - 1].backward_ps;
-        if (stages == 1 && end < u->count)
+        trains = trains || u->items[end - 1].gradients;
+        if (!trains || (stages == 1 && end < u->count))
             continue;
         const int64_t rest = stages > 1 ? best_cut(u, r, end, stages - 1) : 0;
         const int64_t longest = here + border > rest ? here + border : rest;
@@ -298,17 +300,19 @@ static void test_cuts(void **state)
         for (int k = 0; k < u.count; k++)
             items[k] = (haul__unit){.forward_ps = below(100) * US,
                                     .backward_ps = below(100) * US,
+                                    .gradients = below(3),
                                     .up = below(1 << 24),
                                     .down = below(1 << 24),
                                     .up_count = 1,
                                     .down_count = 1};
-        const int   count = 1 + below(u.count);
+        items[below(u.count)].gradients = 1;
+        const int   count = 1 + below(haul__units_most_stages(&u));
         haul__stage stages[9];
         assert_int_equal(haul__stages_cut(&u, &r, count, stages), HAUL_OK);
         int64_t longest = 0;
         int     end = 0;
         for (int s = 0; s < count; s++) {
-            assert_true(stages[s].first == end && stages[s].end > end);
+            assert_true(stages[s].first == end && stages[s].end > end && stages[s].sum.gradients > 0);
             end = stages[s].end;
             const int64_t ps =
                 stages[s].forward_ps + stages[s].backward_ps + (s ? stages[s - 1].up_ps + stages[s - 1].down_ps : 0);
@@ -324,11 +328,12 @@ static void test_cuts(void **state)
 static void test_received(void **state)
 {
     (void)state;
-    const int64_t bytes = INT64_C(4) * BATCH * FEATURES;
-    haul_program  program;
-    haul__units   u;
+    const int64_t           bytes = INT64_C(4) * BATCH * FEATURES;
+    haul_program            program;
+    haul__units             u;
+    const haul__units_paths paths = {NULL};
     assert_int_equal(record(&trained, BATCH, &program), HAUL_OK);
-    assert_int_equal(haul__units_find(&program, machine, 1, &u), HAUL_OK);
+    assert_int_equal(haul__units_find(&program, machine, 1, &paths, &u), HAUL_OK);
     assert_int_equal(u.count, LAYERS);
     int64_t                 *change = haul__calloc(u.graph.operation_count + 1, sizeof *change);
     const haul__units_memory whole = haul__units_memory_of(&u, 0, LAYERS, change);
@@ -342,6 +347,84 @@ static void test_received(void **state)
     haul__free(change);
     haul__units_free(&u);
     haul_program_free(&program);
+}
+
+/* Stages of the modules that the caller names: each has a layer and the activation behind it. */
+static void test_paths(void **state)
+{
+    (void)state;
+    const haul__layout any = {.shard = -1};
+    training           nested = {.features = FEATURES};
+    haul_module       *blocks[LAYERS / 2];
+    const char *const names[] = {"0", "1", "2", "3"}, *const whole[] = {""};
+    haul__cluster_request r = request_of(8);
+    for (int i = 0; i < LAYERS / 2; i++)
+        blocks[i] = HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, FEATURES), haul_nn_relu());
+    nested.net = haul_nn_sequential(blocks, LAYERS / 2);
+    nested.optimizer = haul_adamw(nested.net, 0.01);
+    r.context = &nested;
+    r.only = (haul__layout){.replicas = 1, .shard = -1};
+    r.paths = (haul__units_paths){names, LAYERS / 2};
+    haul__cluster_plans plans = find(&r);
+    assert_int_equal(plans.most_stages, LAYERS / 2);
+    for (int count = 1; count <= 4; count *= 2) {
+        const haul__layout        of = {.stages = count, .shard = -1};
+        const haul__cluster_plan *p = haul__cluster_best(&plans, 8, r.limit, &of);
+        haul__cluster_stage      *stages = haul__cluster_stages(&r, p);
+        int64_t                   peak = 0, bytes = 0;
+        int                       first = 0;
+        assert_non_null(stages);
+        for (int s = 0; s < count; s++) {
+            const int last = atoi(stages[s].last);
+            assert_string_equal(stages[s].first, names[first]);
+            assert_true(first <= last && last < LAYERS / 2);
+            first = last + 1;
+            bytes += stages[s].parameter_bytes;
+            peak = stages[s].peak_bytes > peak ? stages[s].peak_bytes : peak;
+        }
+        assert_int_equal(first, LAYERS / 2);
+        assert_int_equal(bytes, INT64_C(4) * (FEATURES * FEATURES + FEATURES) * 4);
+        assert_int_equal(peak, p->peak_bytes);
+        haul__free(stages);
+    }
+    haul__cluster_free(&plans);
+    r.paths = (haul__units_paths){whole, 1};
+    plans = find(&r);
+    assert_int_equal(haul__cluster_best(&plans, 8, r.limit, &any)->layout.stages, 1);
+    assert_int_equal(plans.most_stages, 1);
+    haul__cluster_free(&plans);
+}
+
+/* A stage keeps the activations of as many micro-batches as there are stages from it on. */
+static void test_kept_activations(void **state)
+{
+    (void)state;
+    int64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        haul__cluster_request r = request_of(2);
+        r.batch = r.most = BATCH << i; /* of equal micro-batches */
+        r.only = (haul__layout){2, 1, 0, 4 << i};
+        haul__cluster_plans plans = find(&r);
+        assert_int_equal(plans.count, 1);
+        bytes[i] = plans.items[0].passing_bytes;
+        haul__cluster_free(&plans);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
+/* Stages on a host share its CPU. */
+static void test_stages_on_cpu(void **state)
+{
+    (void)state;
+    haul__cluster_request r = request_of(2), apart = r;
+    r.device = apart.device = 0;
+    r.only = apart.only = (haul__layout){2, 1, 0, 1};
+    apart.per_host = 1;
+    haul__cluster_plans together = find(&r), alone = find(&apart);
+    assert_int_equal(together.count, 1);
+    assert_true(llabs(together.items[0].compute_ps - 2 * alone.items[0].compute_ps) < US / 100);
+    haul__cluster_free(&together);
+    haul__cluster_free(&alone);
 }
 
 /* ---- the choice ---- */
@@ -441,19 +524,14 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_host),
-        cmocka_unit_test(test_as_ranks),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_equal_stages),
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_received),
-        cmocka_unit_test(test_one_host),
-        cmocka_unit_test(test_shards_of_large_networks),
-        cmocka_unit_test(test_refused_sizes),
-        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_shared_host),   cmocka_unit_test(test_as_ranks),
+        cmocka_unit_test(test_shards),        cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_paths),         cmocka_unit_test(test_kept_activations),
+        cmocka_unit_test(test_stages_on_cpu), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_received),
+        cmocka_unit_test(test_one_host),      cmocka_unit_test(test_shards_of_large_networks),
+        cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -9,7 +9,7 @@
 
 /* ---- options ---- */
 
-bool stages_suit(const train_options *o)
+const char *stages_conflict(const train_options *o)
 {
     const struct {
         bool        given;
@@ -19,16 +19,22 @@ bool stages_suit(const train_options *o)
                   {o->spill, "--spill"},
                   {o->place != NULL, "--place"},
                   {!strcmp(o->offload, "optimizer"), "--offload optimizer"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given)
+            return others[i].name;
+    return NULL;
+}
+
+bool stages_suit(const train_options *o)
+{
+    const char *other = o->stages ? stages_conflict(o) : NULL;
     if (o->cuts && !o->stages && !o->resume) {
         complain("--cuts is for --stages");
         return false;
     }
-    for (size_t i = 0; o->stages && i < sizeof others / sizeof *others; i++)
-        if (others[i].given) {
-            complain("--stages does not work with %s; leave one of them out", others[i].name);
-            return false;
-        }
-    return true;
+    if (other)
+        complain("--stages does not work with %s; leave one of them out", other);
+    return !other;
 }
 
 bool stages_suit_ranks(train_options *o, int ranks, bool silent)

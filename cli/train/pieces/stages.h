@@ -4,6 +4,9 @@
 
 #include "cli/train/trainer.h"
 
+/* An option that does not go with --stages; NULL: all do. */
+const char *stages_conflict(const train_options *o);
+
 /* False after a complaint, if another option does not go with --stages. */
 bool stages_suit(const train_options *o);
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers.h"
+#include "base/text/plain.h"
 #include "core/error.h"
 #include "machine/picoseconds.h"
 #include "plan/cluster/exchange.h"
@@ -106,6 +107,14 @@ static int64_t sums_of(const haul__layout *l)
     return sums;
 }
 
+/* Micro-batches whose activations the stage keeps: one more than there are stages after it. */
+static int64_t kept(const search *f, const haul__stage *s, const haul__layout *l)
+{
+    const int64_t number = s - f->stages;
+    HAUL__ASSERT(0 <= number && number < l->stages);
+    return l->stages > 1 ? smaller(l->parts, l->stages - number) : 1;
+}
+
 static void find_memory(const search *f, const haul__stage *s, const haul__layout *l, haul__cluster_plan *out)
 {
     const int64_t buckets = 2 * smaller(larger(f->request->bucket, s->sum.largest), s->sum.gradients);
@@ -118,7 +127,7 @@ static void find_memory(const search *f, const haul__stage *s, const haul__layou
     if (l->shard >= 2)
         out->gradient_bytes = l->parts == 1 ? smaller(owned(s, l, s->sum.gradients) + buckets, out->gradient_bytes)
                                             : s->sum.gradients * sums_of(l) + owned(s, l, s->sum.gradients);
-    out->passing_bytes = s->memory.peak + (l->stages > 1 ? (l->parts - 1) * s->memory.saved : 0);
+    out->passing_bytes = s->memory.peak + (kept(f, s, l) - 1) * s->memory.saved;
     HAUL__ASSERT(out->parameter_bytes <= s->sum.parameters);
     out->peak_bytes = out->parameter_bytes + out->state_bytes + out->gradient_bytes + out->passing_bytes + s->sum.other;
 }
@@ -179,12 +188,24 @@ static void run_alone(const search *f, const haul__layout *l, int64_t *end, int6
     *compute = smaller((int64_t)sum, *end);
 }
 
-static void predict(search *f, haul__cluster_plan *out)
+static void describe(const search *f, int stage, const haul__cluster_plan *of, haul__cluster_stage *out)
+{
+    const haul__stage *s = &f->stages[stage];
+    haul__snprintf(out->first, sizeof out->first, "%s", f->units.items[s->first].name);
+    haul__snprintf(out->last, sizeof out->last, "%s", f->units.items[s->end - 1].name);
+    out->forward_ps = s->forward_ps;
+    out->backward_ps = s->backward_ps;
+    out->parameter_bytes = of->parameter_bytes;
+    out->peak_bytes = of->peak_bytes;
+}
+
+/* each: NULL, or for each stage. */
+static void predict(search *f, haul__cluster_plan *out, haul__cluster_stage *each)
 {
     const haul__layout  *l = &out->layout;
     const haul__exchange x = exchange_of(f->request, l);
     int64_t              alone = 0;
-    f->sharers = f->request->device ? 1 : (int)smaller(f->request->per_host, l->replicas);
+    f->sharers = f->request->device ? 1 : (int)smaller(f->request->per_host, out->devices);
     for (int s = 0; s < l->stages; s++) {
         f->stages[s] = f->cut[s];
         haul__stage_share(&f->stages[s], f->sharers);
@@ -198,6 +219,8 @@ static void predict(search *f, haul__cluster_plan *out)
         out->step_ps = larger(out->step_ps, end_of(f, &x, l, &f->stages[s], &of));
         out->exchange_ps = larger(out->exchange_ps, of.exchange_ps);
         out->sent_bytes = larger(out->sent_bytes, of.sent_bytes);
+        if (each)
+            describe(f, s, &of, &each[s]);
         if (of.peak_bytes <= out->peak_bytes)
             continue;
         out->peak_bytes = of.peak_bytes;
@@ -232,7 +255,7 @@ static haul_status add_plan(search *f, haul__layout layout)
     plan.devices = layout.stages * layout.replicas;
     plan.hosts = (int)haul__ceil_div(plan.devices, f->request->per_host);
     HAUL__ASSERT(plan.devices <= f->request->devices && layout.parts >= 1);
-    predict(f, &plan);
+    predict(f, &plan, NULL);
     p->items[p->count++] = plan;
     return HAUL_OK;
 }
@@ -257,11 +280,11 @@ bool haul__cluster_suits_hosts(const haul__cluster_request *r, int stages)
     return r->per_host % stages == 0 || stages % r->per_host == 0;
 }
 
-/* Micro-batches of that size, with all numbers of stages. Ranks on the CPU have no stages. */
+/* Micro-batches of that size, with all numbers of stages. */
 static haul_status add_examples(search *f)
 {
     const haul__cluster_request *r = f->request;
-    const int   most = r->device ? (int)smaller(smaller(r->devices, HAUL__CLUSTER_STAGES), f->units.count) : 1;
+    const int   most = (int)smaller(smaller(r->devices, HAUL__CLUSTER_STAGES), haul__units_most_stages(&f->units));
     haul_status status = HAUL_OK;
     for (int stages = 1; stages <= most && !status; stages *= 2) {
         if (!haul__cluster_suits_hosts(r, stages) || (r->only.stages && r->only.stages != stages))
@@ -276,10 +299,10 @@ static haul_status add_examples(search *f)
 static haul_status search_program(search *f, const haul_program *program)
 {
     const haul__cluster_request *r = f->request;
-    haul_status                  status = haul__units_find(program, r->machine, r->device, &f->units);
+    haul_status                  status = haul__units_find(program, r->machine, r->device, &r->paths, &f->units);
     if (!status)
         status = add_examples(f);
-    f->out->units = f->units.count;
+    f->out->most_stages = haul__units_most_stages(&f->units);
     f->out->gradient_bytes = 0;
     for (int i = 0; i < f->units.gradient_count; i++)
         f->out->gradient_bytes += f->units.gradients[i].bytes;
@@ -355,6 +378,41 @@ void haul__cluster_free(haul__cluster_plans *plans)
 {
     haul__free(plans->items);
     *plans = (haul__cluster_plans){.count = 0};
+}
+
+static haul_status divide(search *f, const haul_program *program, const haul__cluster_plan *as,
+                          haul__cluster_stage *out)
+{
+    const haul__cluster_request *r = f->request;
+    haul__cluster_plan           plan = {.layout = as->layout, .examples = as->examples, .devices = as->devices};
+    haul_status                  status = haul__units_find(program, r->machine, r->device, &r->paths, &f->units);
+    if (!status)
+        status = haul__stages_cut(&f->units, r, plan.layout.stages, f->cut);
+    if (!status)
+        predict(f, &plan, out);
+    haul__units_free(&f->units);
+    return status;
+}
+
+haul__cluster_stage *haul__cluster_stages(const haul__cluster_request *request, const haul__cluster_plan *plan)
+{
+    search              *f = haul__calloc(1, sizeof *f);
+    const size_t         count = (size_t)plan->layout.stages;
+    haul__cluster_stage *out = haul__calloc(count, sizeof *out);
+    haul_program         program = {.operation_count = 0};
+    haul_status          status = f && out ? HAUL_OK : haul__fail_memory(OPERATION, count * sizeof *out);
+    if (!status) {
+        f->request = request;
+        status = request->record(request->context, plan->examples, &program);
+    }
+    if (!status)
+        status = divide(f, &program, plan, out);
+    haul_program_free(&program);
+    haul__free(f);
+    if (!status)
+        return out;
+    haul__free(out);
+    return NULL;
 }
 
 /* ---- the choice ---- */

@@ -2,10 +2,10 @@
  *
  * A layout divides the devices into replicas of the network, each of which trains its share of the mini-batch. A
  * replica is one device, or a pipeline of stages: consecutive modules on each of its devices. A replica divides its
- * examples into micro-batches: one device computes them one after the other; a pipeline makes the forward passes of all
- * of them and then the backward passes. The devices that have the same stage exchange its gradients, in buckets, while
- * the last backward pass goes on. With shards (haul/parallel.h) each of them keeps only a part of the optimizer's
- * state (1), of the gradients (2) and of the parameters (3).
+ * examples into micro-batches: one device computes them one after the other; in a pipeline a stage that waits for a
+ * gradient makes the forward passes of as many micro-batches as there are stages after it. The devices that have the
+ * same stage exchange its gradients, in buckets, while the last backward pass goes on. With shards (haul/parallel.h)
+ * each of them keeps only a part of the optimizer's state (1), of the gradients (2) and of the parameters (3).
  *
  * Nothing runs. Times of operations and copies are those of the machine, as for plan/cluster/ranks.h, which predicts
  * layouts without stages and shards in the same way. */
@@ -15,6 +15,7 @@
 #include <haul/program.h>
 
 #include "machine/machine.h"
+#include "plan/cluster/units.h"
 
 enum { HAUL__CLUSTER_DEVICES = 1024, HAUL__CLUSTER_PIECES = 4096, HAUL__CLUSTER_STAGES = 64, HAUL__CLUSTER_SHARDS = 4 };
 
@@ -28,6 +29,7 @@ typedef struct haul__cluster_request {
     /* Records the step of one micro-batch of so many examples. Sizes for which it fails are left out. */
     haul_status (*record)(void *context, int64_t examples, haul_program *out);
     void                *context;
+    haul__units_paths    paths;   /* with which stages can begin */
     const haul__machine *machine; /* of each host */
     int                  device;  /* on the machine: one for each stage of each replica */
     int                  devices; /* at most */
@@ -60,13 +62,25 @@ typedef struct haul__cluster_plans {
     haul__cluster_plan *items; /* of the layouts that divide the batch, up to micro-batches that cannot fit */
     int                 count;
     int64_t             gradient_bytes; /* of the network */
-    int                 units;          /* modules that can be cut from each other */
+    int                 most_stages;
 } haul__cluster_plans;
+
+enum { HAUL__CLUSTER_PATH = 200 };
+
+/* A stage of a plan: consecutive modules. */
+typedef struct haul__cluster_stage {
+    char    first[HAUL__CLUSTER_PATH], last[HAUL__CLUSTER_PATH];
+    int64_t forward_ps, backward_ps; /* of one micro-batch */
+    int64_t parameter_bytes, peak_bytes;
+} haul__cluster_stage;
 
 /* haul__cluster_free is due, also after a failure: the last one of `record` if no size could be recorded. No plan: none
  * of `only` divides the batch. */
 haul_status haul__cluster_find(const haul__cluster_request *request, haul__cluster_plans *out);
 void        haul__cluster_free(haul__cluster_plans *plans);
+
+/* The stages of a plan, which has as many. To haul__free; NULL on failure. */
+haul__cluster_stage *haul__cluster_stages(const haul__cluster_request *request, const haul__cluster_plan *plan);
 
 /* True for stages that are on one host, or on whole hosts. */
 bool haul__cluster_suits_hosts(const haul__cluster_request *request, int stages);

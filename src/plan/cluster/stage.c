@@ -52,16 +52,20 @@ static int64_t border(const haul__units *u, const haul__cluster_request *r, int 
     HAUL__ASSERT(stage > 0 && unit > 0 && unit < u->count);
 }
 
-/* Stages have one unit at least. */
+/* Stages have one unit with gradients at least. */
 static void cut_before(const haul__units *u, const int64_t *border_ps, cut *best, int stage, int end)
 {
     HAUL__ASSERT(0 <= end && end <= u->count);
     const int row = u->count + 1;
     int64_t   here = 0;
+    bool      trains = false;
     cut      *out = &best[(size_t)stage * row + end];
     *out = (cut){HAUL__MACHINE_MOST_PS, end - 1};
     for (int from = end - 1; from >= stage; from--) {
         here = haul__ps_add(here, haul__ps_add(u->items[from].forward_ps, u->items[from].backward_ps));
+        trains = trains || u->items[from].gradients > 0;
+        if (!trains)
+            continue;
         const int64_t before = stage  ? best[(size_t)(stage - 1) * row + from].longest
                                : from ? HAUL__MACHINE_MOST_PS
                                       : 0;

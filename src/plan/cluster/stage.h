@@ -20,7 +20,8 @@ typedef struct haul__stage {
     int64_t            done_ps;
 } haul__stage;
 
-/* Cuts the units into so many stages, of which the longest one is as short as possible, with the copies before it. */
+/* Cuts the units into so many stages, at most haul__units_most_stages, of which the longest one is as short as
+ * possible, with the copies before it. Each has a gradient. */
 haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *r, int count, haul__stage *out);
 
 /* Makes the stage that of a device which so many ranks share, as those of a host share its CPU. */

@@ -31,22 +31,34 @@ static int find(const haul__units *u, const char *path)
     return -1;
 }
 
+/* The unit that a module is, or is within; "": none. */
+static const char *unit_of(const haul__units_paths *paths, const char *module)
+{
+    for (int i = 0; i < paths->count; i++) {
+        const size_t length = strlen(paths->items[i]);
+        if (!length || (!strncmp(module, paths->items[i], length) && (module[length] == '.' || !module[length])))
+            return paths->items[i];
+    }
+    return paths->items ? "" : module;
+}
+
 static bool is_forward(const haul__place_operation *o)
 {
     return o->call >= 0 && !*o->section;
 }
 
 /* The modules that the forward pass calls. A step without modules is one unit. */
-static haul_status list_units(haul__units *u, size_t backward)
+static haul_status list_units(haul__units *u, const haul__units_paths *paths, size_t backward)
 {
     size_t room = 0;
     for (size_t i = 0; i < backward; i++) {
         const haul__place_operation *o = &u->graph.operations[i];
-        if (!is_forward(o) || o->outside || find(u, o->module) >= 0)
+        const char                  *name = unit_of(paths, o->module);
+        if (!is_forward(o) || o->outside || (paths->items && !*name) || find(u, name) >= 0)
             continue;
         if (!haul__grow(&u->items, &room, (size_t)u->count + 1, sizeof *u->items))
             return haul__fail_memory(OPERATION, room * sizeof *u->items);
-        u->items[u->count++] = (haul__unit){.name = o->module};
+        u->items[u->count++] = (haul__unit){.name = name};
     }
     if (u->count)
         return HAUL_OK;
@@ -57,12 +69,12 @@ static haul_status list_units(haul__units *u, size_t backward)
 }
 
 /* Operations outside modules belong to the module before them; what computes the loss, to the last one. */
-static void assign(haul__units *u, size_t backward)
+static void assign(haul__units *u, const haul__units_paths *paths, size_t backward)
 {
     int before = 0;
     for (size_t i = 0; i < u->graph.operation_count; i++) {
         const haul__place_operation *o = &u->graph.operations[i];
-        const int                    named = *o->module ? find(u, o->module) : -1;
+        const int                    named = *o->module ? find(u, unit_of(paths, o->module)) : -1;
         if (i == backward)
             before = u->count - 1;
         u->of[i] = named >= 0 ? named : o->call < 0 ? 0 : before;
@@ -206,7 +218,8 @@ static haul_status list_gradients(haul__units *u, const haul_program *p)
 
 /* ---- the whole ---- */
 
-haul_status haul__units_find(const haul_program *program, const haul__machine *machine, int device, haul__units *out)
+haul_status haul__units_find(const haul_program *program, const haul__machine *machine, int device,
+                             const haul__units_paths *paths, haul__units *out)
 {
     const haul__place_step step = {.program = program,
                                    .machine = machine,
@@ -224,14 +237,23 @@ haul_status haul__units_find(const haul_program *program, const haul__machine *m
     if (status)
         return status;
     find_phases(out, &backward);
-    status = list_units(out, backward);
+    status = list_units(out, paths, backward);
     if (status)
         return status;
     HAUL__ASSERT(out->count > 0 && backward <= n);
-    assign(out, backward);
+    assign(out, paths, backward);
     add_times(out);
     add_tensors(out);
     return list_gradients(out, program);
+}
+
+int haul__units_most_stages(const haul__units *u)
+{
+    int count = 0;
+    for (int i = 0; i < u->count; i++)
+        count += u->items[i].gradients > 0;
+    HAUL__ASSERT(count <= u->count);
+    return count;
 }
 
 void haul__units_free(haul__units *u)

@@ -1,5 +1,6 @@
 /* The modules of a training step in the order of the forward pass, with what each of them takes on one device: the
- * pieces that stages of a pipeline are cut from. */
+ * pieces that stages of a pipeline are cut from. They are those that compute, or the ones that the caller lists, each
+ * with all modules within it. */
 #ifndef HAUL_PLAN_CLUSTER_UNITS_H
 #define HAUL_PLAN_CLUSTER_UNITS_H
 
@@ -39,9 +40,20 @@ typedef struct haul__units {
     int                  gradient_count;
 } haul__units;
 
-/* Of the step of one micro-batch; haul__units_free is due, also after a failure. Fails if the step has no gradients. */
-haul_status haul__units_find(const haul_program *program, const haul__machine *machine, int device, haul__units *out);
+/* Modules of a network by their paths; those before others in the forward pass come first. NULL: all that compute. */
+typedef struct haul__units_paths {
+    const char *const *items;
+    int                count;
+} haul__units_paths;
+
+/* Of the step of one micro-batch; haul__units_free is due, also after a failure. Fails if the step has no gradients.
+ * `paths` must outlive it. */
+haul_status haul__units_find(const haul_program *program, const haul__machine *machine, int device,
+                             const haul__units_paths *paths, haul__units *out);
 void        haul__units_free(haul__units *u);
+
+/* How many stages can have a gradient each. */
+int haul__units_most_stages(const haul__units *u);
 
 /* The time of an operation of the graph on the device. */
 int64_t haul__units_time(const haul__units *u, int operation);
