@@ -10,34 +10,18 @@
 
 /* ---- where it can be cut ---- */
 
-/* A dry run: the network has no elements. */
-static haul_status find_cut(void *context)
-{
-    cluster          *c = context;
-    haul_scope       *scope = haul_scope_push();
-    haul_module      *net = scope ? one_step_network(c->training) : NULL;
-    const haul_status status = net ? HAUL_OK : haul_error_status();
-    if (!status && haul__cut_make(&c->cut, net, 1, NULL, "haul plan")) {
-        snprintf(c->why_whole, sizeof c->why_whole, "haul train cannot cut %s into stages",
-                 c->training->options->model);
-        haul_error_clear();
-    }
-    if (scope)
-        haul_scope_pop(scope);
-    return status;
-}
-
 bool cluster_find_paths(cluster *c)
 {
     static const char *const whole[] = {""};
-    const char              *other = stages_conflict(c->training->options);
-    haul_estimate_result     all;
+    const train_options     *o = c->training->options;
+    const char              *other = stages_conflict(o);
     if (other)
         snprintf(c->why_whole, sizeof c->why_whole, "--stages of haul train does not work with %s", other);
-    else if (haul_estimate(find_cut, c, &all))
+    else if (stages_find_cut(c->training->trainer, 1, &c->cut) == HAUL_UNSUPPORTED)
+        snprintf(c->why_whole, sizeof c->why_whole, "haul train cannot cut %s into stages", o->model);
+    else if (haul_error_status())
         return !complain_error();
-    else
-        haul_estimate_free(&all);
+    haul_error_clear();
     c->request.paths = (haul__units_paths){whole, 1};
     if (*c->why_whole)
         return true;

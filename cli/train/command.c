@@ -183,7 +183,7 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, cuts),
      .argument = "LAYERS",
      .help = "With --stages: the layers with which the stages after the first one begin, for example layer2,layer3.1; "
-             "chosen by the arithmetic of the layers unless given",
+             "those with which the longest stage is shortest, as haul plan --ranks finds them, unless given",
      .flags = CHANGES},
     {.group = "Training",
      .name = "pipeline",

@@ -114,11 +114,6 @@ int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, 
     return code;
 }
 
-haul_module *one_step_network(const one_training *t)
-{
-    return network_new(t->options->model, &t->options->sizes, &t->trainer->data.spec);
-}
-
 /* What --model and --run stand for. */
 static char *named_options(const one_training *t)
 {

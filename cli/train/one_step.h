@@ -62,9 +62,6 @@ typedef int one_step_use(const one_training *t, void *context);
  */
 int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, void *context);
 
-/* Its network, new; NULL on failure. */
-haul_module *one_step_network(const one_training *t);
-
 /* The training as words for haul train: the options that were given, but for those in `without` (ended by NULL), or
  * what
  * --model and --run stand for. Begins with a space. To free; NULL when memory is exhausted. */

@@ -16,7 +16,7 @@ struct planner {
     haul__training varied;    /* of planner_vary, */
     const char    *precision; /* with these options */
     const char    *offload;
-    bool           whole; /* the next copy makes no micro-batches */
+    bool           whole; /* the next copy makes no micro-batches and pieces */
 };
 
 static haul_status build_with(planner *p, int64_t batch, const char *precision, const char *offload, bool follows,
@@ -26,7 +26,10 @@ static haul_status build_with(planner *p, int64_t batch, const char *precision, 
     p->options.batch = batch;
     p->options.precision = precision;
     p->options.offload = offload;
-    p->options.pipeline = p->whole ? 1 : p->of->options->pipeline;
+    if (p->whole) {
+        p->options.pipeline = 1;
+        p->options.pieces = 0;
+    }
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
@@ -168,7 +171,10 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out)
 {
-    return haul__fit_program(&p->training, batch, &p->of->expected.segments, moves, out);
+    haul__training training = p->training;
+    if (p->whole)
+        training.pieces = 0;
+    return haul__fit_program(&training, batch, &p->of->expected.segments, moves, out);
 }
 
 haul_status planner_record_whole(planner *p, int64_t batch, haul_program *out)

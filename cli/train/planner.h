@@ -36,7 +36,7 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 /* The third step of the training with this batch as a program, with the segments that run again. */
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out);
 
-/* Likewise without micro-batches, as haul plan has it. */
+/* Likewise without micro-batches and pieces, as haul plan has it. */
 haul_status planner_record_whole(planner *p, int64_t batch, haul_program *out);
 
 /* A plan of where the operations of that step run; its loader copies the data ahead. It takes over the request's

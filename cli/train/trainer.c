@@ -13,6 +13,7 @@
 #include "cli/train/init.h"
 #include "cli/train/pieces/pieces.h"
 #include "cli/train/pieces/ranks.h"
+#include "cli/train/pieces/stages.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/planner.h"
 
@@ -224,6 +225,7 @@ static bool tell_start(trainer *t)
                                .pieces = o->pieces,
                                .ranks = t->ranks.count,
                                .stages = o->stages,
+                               .cuts = t->cuts,
                                .rank_devices = t->ranks.threads ? strchr(o->group, ':') + 1 : NULL,
                                .choice = &t->choice,
                                .steps = standing_epoch_updates(&limits),
@@ -368,6 +370,8 @@ int trainer_open(trainer *t)
         return code;
     if (!trainer_fits(t))
         return trainer_tell_memory(t, false);
+    if (stages_choose(t))
+        return complain_error();
     if (t->run.path && !t->ranks.silent && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
         return EXIT_FAILED;
     return open_training(t) ? -1 : EXIT_FAILED;

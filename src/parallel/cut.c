@@ -102,8 +102,6 @@ static void weigh(haul__cut *cut, const haul_named_tensor *list, int count)
     for (int i = 0; i < count; i++)
         if (!list[i].is_buffer && haul_requires_grad(list[i].tensor))
             cut->units[unit_of(cut, list[i].name)].bytes += (int64_t)haul_tensor_bytes(list[i].tensor);
-    for (int u = 0; u < cut->count; u++)
-        cut->units[u].cost = cut->units[u].bytes;
 }
 
 /* ---- stages ---- */
@@ -118,7 +116,7 @@ int haul__cut_stage(const haul__cut *cut, const char *name)
     return stage;
 }
 
-/* least[s * (units + 1) + end]: the costs of the highest of the first s + 1 stages, if they end before unit `end`; -1:
+/* least[s * (units + 1) + end]: the bytes of the largest of the first s + 1 stages, if they end before unit `end`; -1:
  * one of them would have no parameter. from: where the last of them begins then. */
 static void fill_table(const haul__cut *cut, int64_t *least, int *from)
 {
@@ -126,15 +124,14 @@ static void fill_table(const haul__cut *cut, int64_t *least, int *from)
     HAUL__ASSERT(0 < cut->stages && cut->stages <= cut->count);
     for (int s = 0; s < cut->stages; s++)
         for (int end = 0; end <= cut->count; end++) {
-            int64_t *best = &least[s * row + end], bytes = 0, cost = 0;
+            int64_t *best = &least[s * row + end], bytes = 0;
             *best = -1;
             for (int begin = end - 1; begin >= 0; begin--) {
                 bytes += cut->units[begin].bytes;
-                cost += cut->units[begin].cost;
                 const int64_t before = s ? least[(s - 1) * row + begin] : begin ? -1 : 0;
                 if (before < 0 || !bytes)
                     continue;
-                const int64_t most = before > cost ? before : cost;
+                const int64_t most = before > bytes ? before : bytes;
                 if (*best < 0 || most < *best) {
                     *best = most;
                     from[s * row + end] = begin;
@@ -143,7 +140,7 @@ static void fill_table(const haul__cut *cut, int64_t *least, int *from)
         }
 }
 
-haul_status haul__cut_evenly(haul__cut *cut, const char *operation)
+static haul_status cut_evenly(haul__cut *cut, const char *operation)
 {
     const size_t row = (size_t)cut->count + 1, size = row * (size_t)cut->stages;
     int64_t     *least = haul__calloc(size, sizeof *least);
@@ -225,7 +222,7 @@ static haul_status choose(haul__cut *cut, haul_module *module, const char *first
         return haul__fail_within(operation);
     weigh(cut, list, count);
     HAUL__ASSERT(cut->first[cut->stages] == cut->count);
-    haul_status status = firsts ? cut_at(cut, firsts, operation) : haul__cut_evenly(cut, operation);
+    haul_status status = firsts ? cut_at(cut, firsts, operation) : cut_evenly(cut, operation);
     if (!status)
         status = check_ties(cut, list, count, operation);
     haul__free(list);

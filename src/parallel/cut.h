@@ -11,7 +11,6 @@ typedef struct haul__cut_unit {
     char        *path; /* in the network: "layer1.0" */
     haul_module *module;
     int64_t      bytes; /* of its parameters that require a gradient */
-    int64_t      cost;  /* what stages have as evenly as possible; at first `bytes` */
 } haul__cut_unit;
 
 typedef struct haul__cut {
@@ -26,9 +25,6 @@ typedef struct haul__cut {
  * possible. Fails if the module cannot be cut, or if a parameter or buffer would be in two stages. */
 haul_status haul__cut_make(haul__cut *cut, haul_module *module, int stages, const char *firsts, const char *operation);
 void        haul__cut_free(haul__cut *cut);
-
-/* Cuts anew, by the costs of the units, so that the stage with the highest costs has as little as possible. */
-haul_status haul__cut_evenly(haul__cut *cut, const char *operation);
 
 /* Of the names of the modules with which stages begin. */
 uint32_t haul__cut_hash(const haul__cut *cut);

@@ -15,12 +15,24 @@ run 0 train "${task[@]}" --group local:cpu,cpu --stages 2 --run two
 same one two
 check "the ranks in the log" test "$(value two/log.jsonl done ranks)" = 2
 check "bytes in the log" test "$(value two/log.jsonl done group_bytes)" -gt 100000
-check "stages at the beginning" grep -qF "in 8 pieces on 2 ranks (cpu,cpu), which are stages, adamw" out
+check "stages at the beginning" \
+    grep -Eq "in 8 pieces on 2 ranks \(cpu,cpu\), which are stages \(cuts [a-z0-9]+\), adamw" out
 check "stages in the log" test "$(value two/log.jsonl start stages)" = 2
 check "one rank prints" test "$(grep -c 'Done' out)" -eq 1
 check "nothing else is printed" test ! -s err
 check "each rank has a part of the state" test $(($(value two/log.jsonl done state_bytes) * 10)) -lt \
     $(($(value two/log.jsonl done state_bytes_of_all) * 9))
+
+# Stages begin where a plan of the training has them.
+run 0 plan --ranks 4 --only stages=4,replicas=1,micro-batches=8 --json -- "${task[@]}"
+cp out plan.json
+run 0 train "${task[@]}" --threads 0 --epochs 1 --group local:cpu,cpu,cpu,cpu --stages 4 --json
+check "the cuts of the plan" "$HAUL_PYTHON" - <<'END'
+import json
+plan = json.load(open("plan.json"))
+start = [e for e in map(json.loads, open("out")) if e["event"] == "start"][0]
+assert start["cuts"] == ",".join(m["first"] for m in plan["modules"][1:]), (start["cuts"], plan["modules"])
+END
 
 # A run goes on with other stages, as replicas of the whole network, and alone.
 run 0 train "${task[@]}" --epochs 1 --group local:cpu,cpu --stages 2 --run moved

@@ -61,6 +61,7 @@ typedef struct report_start {
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, pieces, seed;
     int         ranks;                  /* that train together */
     int64_t     stages;                 /* of the network, one on each rank; 0: none */
+    const char *cuts;                   /* where they begin */
     const char *rank_devices;           /* of ranks that are threads, "cpu,opencl:0"; else NULL */
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */

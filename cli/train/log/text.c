@@ -130,7 +130,7 @@ static void print_plan(const report_start *s)
     if (s->ranks > 1 && s->rank_devices)
         append(text, sizeof text, " (%s)", s->rank_devices);
     if (s->stages)
-        append(text, sizeof text, ", which are stages");
+        append(text, sizeof text, ", which are stages (cuts %s)", s->cuts);
     append(text, sizeof text, ", %s, lr %g", s->optimizer, s->lr);
     if (!isnan(s->momentum) && s->momentum > 0)
         append(text, sizeof text, ", momentum %g", s->momentum);

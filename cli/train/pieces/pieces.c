@@ -63,8 +63,6 @@ haul_status pieces_begin(trainer *t)
     t->counts.tried_steps = 0;
     if (!t->options->pieces)
         return HAUL_OK;
-    if (stages_choose(t))
-        return haul_error_status();
     const int stages = t->options->estimate ? 0 : (int)t->options->stages; /* an estimate is of the whole network */
     t->parallel =
         haul_parallel_new(t->net, .group = t->ranks.group ? t->ranks.group : haul_group_get("none"),

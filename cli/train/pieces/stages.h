@@ -3,6 +3,7 @@
 #define CLI_TRAIN_PIECES_STAGES_H
 
 #include "cli/train/trainer.h"
+#include "parallel/cut.h"
 
 /* An option that does not go with --stages; NULL: all do. */
 const char *stages_conflict(const train_options *o);
@@ -14,8 +15,11 @@ bool stages_suit(const train_options *o);
  * after a complaint unless `silent`. */
 bool stages_suit_ranks(train_options *o, int ranks, bool silent);
 
-/* Chooses where stages begin, by the arithmetic of the layers, unless --cuts says so. t->cuts is NULL without stages,
- * and in dry runs, which have none. */
+/* Cuts the network into so many stages, by its parameters. haul__cut_free is due. */
+haul_status stages_find_cut(const trainer *t, int stages, haul__cut *out);
+
+/* Chooses where stages begin, unless --cuts says so: rank 0 plans it, as haul plan --ranks does. t->cuts is NULL
+ * without stages, and in dry runs, which have none. */
 haul_status stages_choose(trainer *t);
 
 #endif

@@ -386,6 +386,11 @@ static haul_status divide(search *f, const haul_program *program, const haul__cl
     const haul__cluster_request *r = f->request;
     haul__cluster_plan           plan = {.layout = as->layout, .examples = as->examples, .devices = as->devices};
     haul_status                  status = haul__units_find(program, r->machine, r->device, &r->paths, &f->units);
+    const int                    most = status ? 0 : haul__units_most_stages(&f->units);
+    if (!status && plan.layout.stages > most)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "stages",
+                            "there are %d stages, and at most %d are possible: each needs a module that is trained",
+                            plan.layout.stages, most);
     if (!status)
         status = haul__stages_cut(&f->units, r, plan.layout.stages, f->cut);
     if (!status)
