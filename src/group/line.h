@@ -4,7 +4,8 @@
  * 1. Only the group thread calls the kind's table, except for `abort`.
  * 2. `lock` guards the list of works, the groups' `broken` and `why`, and the flags below. It is not held while the
  *    table is called.
- * 3. Once `lost` is set, the table is not called any more, except for `abort`. */
+ * 3. Once `lost` is set, the table is not called any more, except for `abort`.
+ * 4. A broken group has no request: the line is lost if one is open when the group breaks. */
 #ifndef HAUL_GROUP_LINE_H
 #define HAUL_GROUP_LINE_H
 

@@ -58,12 +58,32 @@ void haul__group_set_limit(double seconds)
 
 /* ---- works ---- */
 
-/* Takes a work that is over off the list, which `at` points to, and wakes its owner. */
+/* True if the library still uses memory of the group's works. */
+static bool uses_memory(const haul_group *group)
+{
+    bool uses = false;
+    pthread_mutex_lock(&line.lock);
+    for (const haul__work *w = line.first; w && !uses; w = w->later)
+        uses = w->group == group && haul__work_has_request(w);
+    pthread_mutex_unlock(&line.lock);
+    return uses;
+}
+
+/* Takes a work that is over off the list, which `at` points to, and wakes its owner. With a failed work its group ends.
+ * Owners of its other works may free their memory then, so the job ends if the library uses it. */
 static void finish(haul__work **at)
 {
     haul__work *w = *at;
     HAUL__ASSERT(w->over);
     haul__roll_call_forget(w);
+    if (w->status && !w->together && uses_memory(w->group)) {
+        if (w->error)
+            haul__error_restore(w->error);
+        else
+            haul__fail_memory(w->name, sizeof *w->error);
+        haul__line_lose();
+        return;
+    }
     pthread_mutex_lock(&line.lock);
     *at = w->later;
     if (line.end == &w->later)
@@ -88,6 +108,7 @@ static bool step_works(bool *any)
     pthread_mutex_unlock(&line.lock);
     *any = w != NULL;
     while (w && !line.lost) {
+        HAUL__ASSERT(!w->group->broken || !haul__work_has_request(w)); /* 4 */
         if (w->group->broken && !w->over)
             haul__work_refuse_broken(w);
         else if (!haul__work_must_wait(w, line.first))
@@ -101,6 +122,8 @@ static bool step_works(bool *any)
             finish(at);
         else
             at = &w->later;
+        if (line.lost) /* the owners of all works free them */
+            return true;
         pthread_mutex_lock(&line.lock);
         w = *at;
         pthread_mutex_unlock(&line.lock);

@@ -108,6 +108,11 @@ void haul__work_sends(haul__work *w, int64_t bytes)
     haul__group_sends(w->group, bytes);
 }
 
+bool haul__work_has_request(const haul__work *w)
+{
+    return w->requests[0].open || w->requests[1].open;
+}
+
 void haul__work_fail(haul__work *w)
 {
     w->status = haul_error_status();

@@ -142,6 +142,9 @@ bool haul__work_step(haul__work *w);
 /* The work is over and has failed with the thread's recorded error. */
 void haul__work_fail(haul__work *w);
 
+/* A request of it has begun and is not done, so the library uses its memory. */
+bool haul__work_has_request(const haul__work *w);
+
 /* True if an earlier work of the list that begins with `first` must be over before `w` runs: 1 and 2 above. */
 bool haul__work_must_wait(const haul__work *w, const haul__work *first);
 

@@ -69,6 +69,10 @@ for launcher in "${launchers[@]}"; do
     expect "expects f32[2] (8 bytes)"
     expect "has failed before it sent f32[4]: haul_receive: rank 0 (host"
     [ $status != 0 ] || fail "$what: status 0"
+    run message-in-broadcast 3
+    [ "$(grep -c 'haul_receive: rank 0 (host.* sends f32\[4\] (16 bytes), but' out)" -ge 2 ] ||
+        fail "$what: not two ranks hear of it"
+    [ $status != 0 ] || fail "$what: status 0"
     run error 3
     expect "haul_group_barrier: rank 2 (host"
     expect "has failed before collective 5: haul_item"

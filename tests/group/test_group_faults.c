@@ -104,6 +104,24 @@ static int receive_none(haul_group *g, int rank)
     return haul_tensor_check(haul_receive(haul_zeros(HAUL_F32, HAUL_SHAPE(2)), 1, g)) ? report() : 0;
 }
 
+/* The last rank takes part in a broadcast, which waits for rank 0, when its receive fails. Rank 1 hears of it. */
+static int fail_during_broadcast(haul_group *g, int rank, int last)
+{
+    const haul__group_call call = {.name = "broadcast of 8 bytes"};
+    double                 value = 0;
+    haul_scope_push();
+    haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(rank == last ? 2 : 4));
+    if (rank == 0) {
+        haul_send(x, last, g);
+        for (;;)
+            pause();
+    }
+    haul__work *w = haul__group_broadcast_begin(g, &call, &value, sizeof value, 0);
+    if (rank == last && haul_tensor_check(haul_receive(x, 0, g)))
+        haul_error_clear(); /* its message is the job's last */
+    return haul__work_wait(w) ? report() : 0;
+}
+
 static int misbehave(const char *fault)
 {
     const haul__group_call other = {.name = "other", .what = "f32[3]"};
@@ -120,6 +138,8 @@ static int misbehave(const char *fault)
         return report();
     if (!strcmp(fault, "message"))
         return send_another(g, rank, last);
+    if (!strcmp(fault, "message-in-broadcast"))
+        return fail_during_broadcast(g, rank, last);
     if (!strcmp(fault, "no-message"))
         return receive_none(g, rank);
     if (!strcmp(fault, "stop-leaving") || !strcmp(fault, "stop-closing")) {

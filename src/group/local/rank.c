@@ -222,11 +222,6 @@ haul_status haul__rank_check(const haul_group *group, const char *operation)
 
 /* ---- works ---- */
 
-static bool has_open_request(const haul__work *w)
-{
-    return w->requests[0].open || w->requests[1].open;
-}
-
 /* Takes a work that is over off the list, which `at` points to. */
 static void finish(haul__rank *r, haul__work **at)
 {
@@ -237,7 +232,7 @@ static void finish(haul__rank *r, haul__work **at)
         r->end = at;
     if (w->status && !w->together)
         haul__work_break_group(w);
-    if (w->status && has_open_request(w))
+    if (w->status && haul__work_has_request(w))
         lose_by(r, w->error ? w->error->message : "a collective has failed, and no memory was left for its error");
     r->heard |= w->status && w->of_another;
     if (w->own)
