@@ -34,7 +34,8 @@ static double train(training *t, int64_t epoch)
     haul_loader_start(t->loader, epoch);
     for (const haul_batch *piece; (piece = haul_loader_next(t->loader));) {
         haul_scope *scope = haul_scope_push();
-        haul_budget(.d2h_bytes = 4, .waits = 1);   /* the loss of a step */
+        /* What a step sends to other ranks, and its loss. */
+        haul_budget(.group_bytes = 1 << 13, .d2h_bytes = 4, .waits = 1);
         haul_parallel_begin(t->parallel, t->step); /* dropout draws numbers of its own in each piece */
         haul_parallel_backward(t->parallel, sum_of_losses(t, piece), (double)piece->size);
         if (haul_parallel_ready(t->parallel)) { /* the gradients are those of the whole mini-batch */

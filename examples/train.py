@@ -21,7 +21,8 @@ Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
 Backward = struct(y=Object, seed=Object, keep=c.c_bool, once=c.c_bool)
-Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, waits=c.c_int64, everywhere=c.c_bool)
+Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, group_bytes=c.c_int64,
+                waits=c.c_int64, planned=c.c_bool, everywhere=c.c_bool)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 
 for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "

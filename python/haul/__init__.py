@@ -104,11 +104,12 @@ def no_grad():
 
 
 @_contextmanager
-def budget(h2d_bytes=0, d2h_bytes=0, d2d_bytes=0, waits=0, planned=False, everywhere=False):
-    """The `with` block may copy and wait as often as this; otherwise it ends with a BudgetError that names the places."""
+def budget(h2d_bytes=0, d2h_bytes=0, d2d_bytes=0, group_bytes=0, waits=0, planned=False, everywhere=False):
+    """The `with` block may copy, send to other ranks and wait so much; otherwise it ends with a BudgetError that names
+    the places."""
     with _scope():
-        _budget(h2d_bytes=h2d_bytes, d2h_bytes=d2h_bytes, d2d_bytes=d2d_bytes, waits=waits, planned=planned,
-                everywhere=everywhere)
+        _budget(h2d_bytes=h2d_bytes, d2h_bytes=d2h_bytes, d2d_bytes=d2d_bytes, group_bytes=group_bytes, waits=waits,
+                planned=planned, everywhere=everywhere)
         yield
 
 

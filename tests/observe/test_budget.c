@@ -154,6 +154,33 @@ static void test_budget__counts_its_thread_or_all(void **state)
     }
 }
 
+/* Two ranks add up four numbers: each sends half of its own, and the half of the sum that it made. */
+static haul_status within_group_bytes(haul_group *group, void *context)
+{
+    const int64_t    *limit = context;
+    haul_scope       *step = haul_scope_push_named("step");
+    const haul_status status = haul_budget(.group_bytes = *limit);
+    haul_all_reduce(haul_ones(HAUL_F32, HAUL_SHAPE(4)), group);
+    if (haul_group_rank(group) == 0)
+        haul_send(haul_ones(HAUL_F32, HAUL_SHAPE(5)), 1, group);
+    else
+        haul_receive(haul_ones(HAUL_F32, HAUL_SHAPE(5)), 0, group);
+    return status ? status : haul_scope_pop(step);
+}
+
+static void test_budget__counts_bytes_to_other_ranks(void **state)
+{
+    int64_t limit = 36;
+    (void)state;
+    assert_int_equal(haul_group_run("local:cpu,cpu", within_group_bytes, &limit), HAUL_OK);
+    limit = 35;
+    assert_int_equal(haul_group_run("local:cpu,cpu", within_group_bytes, &limit), HAUL_BUDGET);
+    assert_non_null(strstr(haul_error_message(), "36 bytes to other ranks (35 allowed); most by haul_send, 20 bytes to "
+                                                 "other ranks in 1 call at "));
+    assert_non_null(strstr(haul_error_message(), "; haul_all_reduce, 16 bytes to other ranks in 1 call at "));
+    haul_error_clear();
+}
+
 static void test_budget__scopes_inside_count_too(void **state)
 {
     (void)state;
@@ -240,6 +267,8 @@ static void test_budget__wrong_uses(void **state)
     (void)state;
     assert_int_equal(haul_budget(.h2d_bytes = -1), HAUL_INVALID_ARGUMENT);
     assert_string_equal(haul_error_argument(), "h2d_bytes");
+    assert_int_equal(haul_budget(.group_bytes = -1), HAUL_INVALID_ARGUMENT);
+    assert_string_equal(haul_error_argument(), "group_bytes");
     assert_int_equal(haul_budget(.waits = -1), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_budget_with(NULL), HAUL_INVALID_ARGUMENT);
     int64_t id = haul_events_subscribe(subscriber, .kinds = HAUL_EVENT_LABEL_BEGIN, .context = &status);
@@ -266,6 +295,7 @@ int main(void)
         BUDGET_TEST(test_budget__names_the_three_places_that_used_most),
         BUDGET_TEST(test_budget__names_the_layer),
         BUDGET_TEST(test_budget__counts_its_thread_or_all),
+        BUDGET_TEST(test_budget__counts_bytes_to_other_ranks),
         BUDGET_TEST(test_budget__scopes_inside_count_too),
         BUDGET_TEST(test_budget__a_result_leaves_its_scope_all_the_same),
         BUDGET_TEST(test_budget__has_room_for_any_number_of_places),

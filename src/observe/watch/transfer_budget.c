@@ -1,4 +1,5 @@
-/* Budgets of transfers and waits: a subscriber that belongs to a scope, and reports when the scope ends. */
+/* Budgets of transfers, bytes between ranks and waits: a subscriber that belongs to a scope, and reports when the scope
+ * ends. */
 #include <haul/budget.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,9 +14,10 @@
 #include "observe/profile/source_line.h"
 
 /* The limited figures, in the order of the options. */
-typedef enum resource { TO_DEVICES, TO_HOST, BETWEEN, WAITS, RESOURCES } resource;
+typedef enum resource { TO_DEVICES, TO_HOST, BETWEEN, TO_RANKS, WAITS, RESOURCES } resource;
 
-static const char *const units[RESOURCES] = {"bytes to devices", "bytes to the host", "bytes between devices", "wait"};
+static const char *const units[RESOURCES] = {"bytes to devices", "bytes to the host", "bytes between devices",
+                                             "bytes to other ranks", "wait"};
 
 enum { FRAMES = 32, MOST_USERS = 256, SHOWN = 3 };
 
@@ -81,12 +83,13 @@ static user *find(budget *b, const user *wanted)
 static void take(const haul_event *e, void *context)
 {
     budget        *b = context;
-    const resource what = e->kind == HAUL_EVENT_COPY_TO_DEVICE ? TO_DEVICES
-                          : e->kind == HAUL_EVENT_COPY_TO_HOST ? TO_HOST
-                          : e->kind == HAUL_EVENT_COPY_BETWEEN ? BETWEEN
-                                                               : WAITS;
+    const resource what = e->kind == HAUL_EVENT_COPY_TO_DEVICE   ? TO_DEVICES
+                          : e->kind == HAUL_EVENT_COPY_TO_HOST   ? TO_HOST
+                          : e->kind == HAUL_EVENT_COPY_BETWEEN   ? BETWEEN
+                          : e->kind == HAUL_EVENT_COLLECTIVE_END ? TO_RANKS
+                                                                 : WAITS;
     const int64_t  amount = what == WAITS ? 1 : e->bytes;
-    if (b->planned && e->planned)
+    if ((b->planned && e->planned) || (what == TO_RANKS && amount == 0))
         return;
     const user wanted = user_of(e, what);
     user      *found = find(b, &wanted);
@@ -133,6 +136,9 @@ static void add_user(text *t, const user *u)
     add(t, "%s, ", u->operation);
     if (u->what == WAITS)
         add(t, "%lld time%s for %s", (long long)u->times, u->times == 1 ? "" : "s", haul_device_name(u->device));
+    else if (u->what == TO_RANKS)
+        add(t, "%lld bytes to other ranks in %lld call%s", (long long)u->amount, (long long)u->times,
+            u->times == 1 ? "" : "s");
     else
         add(t, "%lld bytes from %s to %s in %lld cop%s", (long long)u->amount, haul_device_name(u->other),
             haul_device_name(u->device), (long long)u->times, u->times == 1 ? "y" : "ies");
@@ -200,8 +206,11 @@ static haul_status check(const haul_budget_options *o, const char *operation)
     const struct {
         const char *name;
         int64_t     limit;
-    } limits[] = {
-        {"h2d_bytes", o->h2d_bytes}, {"d2h_bytes", o->d2h_bytes}, {"d2d_bytes", o->d2d_bytes}, {"waits", o->waits}};
+    } limits[] = {{"h2d_bytes", o->h2d_bytes},
+                  {"d2h_bytes", o->d2h_bytes},
+                  {"d2d_bytes", o->d2d_bytes},
+                  {"group_bytes", o->group_bytes},
+                  {"waits", o->waits}};
     for (int i = 0; i < RESOURCES; i++)
         if (limits[i].limit < 0)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, limits[i].name,
@@ -226,10 +235,11 @@ haul_status haul_budget_with(const haul_budget_options *o)
     b->limit[TO_DEVICES] = o->h2d_bytes;
     b->limit[TO_HOST] = o->d2h_bytes;
     b->limit[BETWEEN] = o->d2d_bytes;
+    b->limit[TO_RANKS] = o->group_bytes;
     b->limit[WAITS] = o->waits;
     b->planned = o->planned;
     b->scope = haul__tls.innermost->name;
-    enum { KINDS = HAUL_EVENT_COPY | HAUL_EVENT_WAITED | HAUL_EVENT_FOUND_DONE };
+    enum { KINDS = HAUL_EVENT_COPY | HAUL_EVENT_COLLECTIVE_END | HAUL_EVENT_WAITED | HAUL_EVENT_FOUND_DONE };
     b->subscriber.of =
         (haul_subscription){.take = take, .context = b, .kinds = KINDS, .frames = KINDS, .everywhere = o->everywhere};
     if (!haul__attach(&b->subscriber)) {
