@@ -71,26 +71,41 @@ static bool pair_of(PyObject *value, const char *what, long *first, long *second
     return false;
 }
 
-/* The tensor to export: x, a copy of it, or for another device what is on the CPU. NULL: raised. */
+/* A device by DLPack's numbers, which has them for CUDA and OpenCL, but not for devices that are simulated or have no
+ * memory: 0. */
+static int kind_of(const haul_device *device, int *id)
+{
+    const char *name = haul_device_name(device), *colon = strchr(name, ':');
+    *id = colon ? atoi(colon + 1) : 0;
+    return !strcmp(name, "cpu")           ? DL_CPU
+           : !strncmp(name, "cuda:", 5)   ? DL_CUDA
+           : !strncmp(name, "opencl:", 7) ? DL_OPENCL
+                                          : 0;
+}
+
+/* The tensor to export: x, a copy of it, or a copy on the CPU. NULL: raised. */
 static haul_tensor *exported(PyObject *self, PyObject *device, PyObject *copy, bool *copied)
 {
     haul_tensor *x = of(self), *t = x;
-    long         type = -1, id = -1;
+    int          own_id, own = kind_of(haul_tensor_device(x), &own_id);
+    long         type = own, id = own_id;
     if (device != Py_None && !pair_of(device, "dl_device", &type, &id))
         return NULL;
-    bool on_cpu = haul_tensor_device(x) == haul_cpu();
-    int  wanted = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+    const bool stays = type == own && id == own_id, is_shared = own == DL_CPU || own == DL_CUDA;
+    int        wanted = copy == Py_None ? 0 : PyObject_IsTrue(copy);
     if (wanted < 0)
         return NULL;
-    if (device != Py_None && (type != DL_CPU || id != 0)) {
-        PyErr_Format(PyExc_BufferError, "dl_device: Haul exports memory of the CPU, (1, 0), not (%ld, %ld)", type, id);
+    if (!stays && (type != DL_CPU || id != 0)) {
+        PyErr_Format(PyExc_BufferError,
+                     "dl_device: the Array is exported on %s, or as a copy on the CPU, (1, 0), not on (%ld, %ld)",
+                     haul_device_name(haul_tensor_device(x)), type, id);
         return NULL;
     }
     haulpy_begin();
-    *copied = wanted || (!on_cpu && device != Py_None);
-    if (!on_cpu && (device == Py_None || (copy != Py_None && !wanted))) {
+    *copied = wanted || !stays;
+    if (stays ? !is_shared : copy != Py_None && !wanted) {
         PyErr_Format(PyExc_BufferError,
-                     "the Array is on %s, and Haul exports memory of the CPU: x.to(\"cpu\") copies it there",
+                     "the Array is on %s, and Haul shares memory of the CPU and of CUDA: x.to(\"cpu\") copies it",
                      haul_device_name(haul_tensor_device(x)));
         return NULL;
     }
@@ -100,11 +115,31 @@ static haul_tensor *exported(PyObject *self, PyObject *device, PyObject *copy, b
                         "shares its elements without it");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS if (!on_cpu) t = haul_to_with(x, &(haul_to_options){.device = haul_cpu()});
+    Py_BEGIN_ALLOW_THREADS if (!stays) t = haul_to_with(x, &(haul_to_options){.device = haul_cpu()});
     else if (*copied) t = haul_clone(x);
     Py_END_ALLOW_THREADS if (haul_tensor_is_valid(t)) return t;
     haulpy_array(t, false);
     return NULL;
+}
+
+/* Haul waits for the elements, so each stream that there can be finds them. */
+static bool check_stream(haul_tensor *x, PyObject *stream)
+{
+    int id;
+    if (stream == Py_None)
+        return true;
+    if (kind_of(haul_tensor_device(x), &id) != DL_CUDA) { /* a copy from another device is waited for */
+        if (haul_tensor_device(x) == haul_cpu())
+            PyErr_SetString(PyExc_BufferError, "stream: memory of the CPU has no streams; None is expected");
+        return haul_tensor_device(x) != haul_cpu();
+    }
+    const long long number = PyLong_AsLongLong(stream);
+    if (number == -1 && PyErr_Occurred())
+        return false;
+    if (number >= -1 && number != 0)
+        return true;
+    PyErr_SetString(PyExc_BufferError, "stream: -1, 1, 2 or a stream's address is expected; 0 could be two streams");
+    return false;
 }
 
 PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
@@ -113,11 +148,8 @@ PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
     PyObject    *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O$OOO:__dlpack__", keys, &stream, &version, &device, &copy))
         return NULL;
-    if (stream != Py_None &&
-        haul_tensor_device(of(self)) == haul_cpu()) { /* a copy from another device is waited for */
-        PyErr_SetString(PyExc_BufferError, "stream: memory of the CPU has no streams; None is expected");
+    if (!check_stream(of(self), stream))
         return NULL;
-    }
     long major = 0, minor = 0;
     if (version != Py_None && !pair_of(version, "max_version", &major, &minor))
         return NULL;
@@ -143,54 +175,57 @@ PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
     return capsule;
 }
 
-/* DLPack has numbers for CUDA and OpenCL, but none for devices that are simulated or have no memory. */
 PyObject *haulpy_dlpack_device(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    const char *name = haul_device_name(haul_tensor_device(of(self))), *colon = strchr(name, ':');
-    const int   type = !strcmp(name, "cpu")           ? DL_CPU
-                       : !strncmp(name, "cuda:", 5)   ? DL_CUDA
-                       : !strncmp(name, "opencl:", 7) ? DL_OPENCL
-                                                      : 0;
+    int       id;
+    const int type = kind_of(haul_tensor_device(of(self)), &id);
     if (type)
-        return Py_BuildValue("(ii)", type, colon ? atoi(colon + 1) : 0);
-    PyErr_Format(PyExc_BufferError, "the Array is on %s, which DLPack does not know: x.to(\"cpu\") copies it", name);
+        return Py_BuildValue("(ii)", type, id);
+    PyErr_Format(PyExc_BufferError, "the Array is on %s, which DLPack does not know: x.to(\"cpu\") copies it",
+                 haul_device_name(haul_tensor_device(of(self))));
     return NULL;
 }
 
 /* ---- the memory of others ---- */
 
-/* True if the array is in memory that only its device reaches. -1: raised. */
-static int is_apart(PyObject *x)
+/* DLPack's number for the kind of the array's device; pinned memory is the CPU's. -1: raised. */
+static long kind_of_foreign(PyObject *x)
 {
     long type = DL_CPU, id = 0;
     if (!PyObject_HasAttrString(x, "__dlpack_device__"))
-        return false;
+        return DL_CPU;
     PyObject *device = PyObject_CallMethod(x, "__dlpack_device__", NULL);
     if (!device)
         return -1;
     const bool known = pair_of(device, "__dlpack_device__", &type, &id);
     Py_DECREF(device);
-    return known ? type != DL_CPU && type != DL_CUDA_HOST : -1;
+    return !known ? -1 : type == DL_CUDA_HOST ? DL_CPU : type;
 }
 
-/* The capsule of an array, by the newest form that it has. `bring`: of an array on another device, a copy on the CPU,
- * which its library makes. */
-static PyObject *capsule_of(PyObject *x, bool bring)
+/* The capsule of an array, by the newest form that it has. `to`: a device for which a copy may be made, or NULL. Haul
+ * shares memory of CUDA; of an array on another device its library makes a copy on the CPU. haul_from_dlpack waits for
+ * the whole device, so the stream only has to be one that the other library knows: the legacy default stream. */
+static PyObject *capsule_of(PyObject *x, const haul_device *to)
 {
-    const int apart = is_apart(x);
-    if (apart < 0)
+    int        id;
+    const long kind = kind_of_foreign(x);
+    if (kind < 0)
         return NULL;
-    PyObject *method = PyObject_GetAttrString(x, "__dlpack__");
-    PyObject *none = method ? PyTuple_New(0) : NULL;
-    PyObject *names = !none            ? NULL
-                      : bring && apart ? Py_BuildValue("{s(ii)s(ii)}", "max_version", 1, 0, "dl_device", DL_CPU, 0)
-                                       : Py_BuildValue("{s(ii)}", "max_version", 1, 0);
-    PyObject *capsule = names ? PyObject_Call(method, none, names) : NULL;
+    const bool is_brought = to && kind != DL_CPU && (kind != DL_CUDA || kind_of(to, &id) != DL_CUDA);
+    PyObject  *method = PyObject_GetAttrString(x, "__dlpack__");
+    PyObject  *none = method ? PyTuple_New(0) : NULL, *older = NULL;
+    PyObject  *names = !none             ? NULL
+                       : is_brought      ? Py_BuildValue("{s(ii)s(ii)}", "max_version", 1, 0, "dl_device", DL_CPU, 0)
+                       : kind == DL_CUDA ? Py_BuildValue("{s(ii)si}", "max_version", 1, 0, "stream", 1)
+                                         : Py_BuildValue("{s(ii)}", "max_version", 1, 0);
+    PyObject  *capsule = names ? PyObject_Call(method, none, names) : NULL;
     if (!capsule && names && PyErr_ExceptionMatches(PyExc_TypeError)) { /* of an older library */
         PyErr_Clear();
-        capsule = PyObject_Call(method, none, NULL);
+        older = kind == DL_CUDA ? Py_BuildValue("{si}", "stream", 1) : NULL;
+        capsule = older || !PyErr_Occurred() ? PyObject_Call(method, none, older) : NULL;
     }
+    Py_XDECREF(older);
     Py_XDECREF(method);
     Py_XDECREF(none);
     Py_XDECREF(names);
@@ -210,7 +245,7 @@ PyObject *haulpy_from_dlpack(PyObject *module, PyObject *args, PyObject *names)
     haul_device *to = device == Py_None ? NULL : haulpy_as_device(device);
     if (device != Py_None && !to)
         return NULL;
-    PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : capsule_of(x, to && (wanted || copy == Py_None));
+    PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : capsule_of(x, wanted || copy == Py_None ? to : NULL);
     if (!capsule)
         return NULL;
     bool        is_new = PyCapsule_IsValid(capsule, NEW_NAME);
@@ -228,12 +263,19 @@ PyObject *haulpy_from_dlpack(PyObject *module, PyObject *args, PyObject *names)
                          t = is_new ? haul_from_dlpack(tensor) : haul_from_dlpack_legacy(tensor);
     Py_END_ALLOW_THREADS Py_DECREF(capsule);
     PyObject            *made = haulpy_array(t, false);
-    if (made && (wanted || (to && to != haul_cpu()))) {
-        PyObject *copied = haulpy_build(made, HAUL_DTYPE_NONE, to);
-        Py_DECREF(made);
-        return copied;
-    }
-    return made;
+    if (!made)
+        return NULL;
+    const bool moves = to && to != haul_tensor_device(of(made));
+    if (!wanted && !moves)
+        return made;
+    PyObject *copied = NULL;
+    if (wanted || copy == Py_None)
+        copied = haulpy_build(made, HAUL_DTYPE_NONE, to);
+    else
+        PyErr_Format(PyExc_BufferError, "copy=False: the array is on %s, so an Array on %s is a copy",
+                     haul_device_name(haul_tensor_device(of(made))), haul_device_name(to));
+    Py_DECREF(made);
+    return copied;
 }
 
 /* ---- buffers ---- */
@@ -271,6 +313,12 @@ int haulpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     haul_tensor *x = exported(self, Py_None, Py_None, &copied);
     if (!x)
         return -1;
+    if (haul_tensor_device(x) != haul_cpu()) {
+        PyErr_Format(PyExc_BufferError,
+                     "the Array is on %s, and buffers are memory of the CPU: x.to(\"cpu\") copies it",
+                     haul_device_name(haul_tensor_device(x)));
+        return -1;
+    }
     if (!format) {
         PyErr_SetString(PyExc_BufferError, "bf16 has no format as a buffer: x.cast(\"f32\") has one");
         return -1;

@@ -78,6 +78,12 @@ typedef struct haul__backend {
      * library obtained. NULL: it does not, or it is unknown. */
     bool (*host_is_pinned)(haul_device *device, const void *memory, size_t bytes);
 
+    /* Optional, the two, for devices whose memory other libraries of the process use: true if all of these bytes are
+     * memory of the device, whoever obtained it; and makes the host wait for everything on the device, whoever
+     * submitted it. */
+    bool (*holds)(haul_device *device, const void *memory, size_t bytes);
+    haul_status (*sync_device)(haul_device *device);
+
     /* Streams. `queue` is the backend's handle. */
     haul_status (*stream_open)(haul_device *device, void **queue);
     void (*stream_close)(haul_device *device, void *queue);
@@ -124,6 +130,10 @@ typedef struct haul__backend {
     /* Its driver takes requests of more than half of this many bytes, a power of two, in whole pages of this size. 0:
      * as requested. */
     size_t page;
+
+    /* DLPack's number for devices of this kind, whose data pointers are the addresses of buffers. 0: other libraries
+     * cannot use its buffers. */
+    int dlpack;
 
     bool synchronous;  /* commands are done when they return, and may overlap on one stream */
     bool host_memory;  /* buffers have a host address */

@@ -52,6 +52,11 @@ haul_status haul_device_describe(const haul_device *device, haul_device_properti
     return status;
 }
 
+bool haul__device_holds(haul_device *device, const void *memory, size_t bytes)
+{
+    return !device->backend->holds || device->backend->holds(device, memory, bytes);
+}
+
 void haul__device_memory_left(haul_device *device, char *out, size_t size)
 {
     *out = '\0';

@@ -183,6 +183,19 @@ void haul__device_host_free(haul_device *device, void *memory, void *handle, siz
 void haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
                          int64_t start_ns);
 
+/* Where other libraries of the process use the device's memory. DLPack's number for its kind; 0: they cannot. */
+static inline int haul__device_dlpack(const haul_device *device)
+{
+    return device->backend->dlpack;
+}
+/* The device with this number of those of a kind. NULL, without an error, for a kind that no backend has; an invalid
+ * device, which carries the reason, for a number that the backend does not have. */
+haul_device *haul__device_by_dlpack(int kind, int number);
+/* True if all of these bytes are memory of the device, whoever obtained it. */
+bool haul__device_holds(haul_device *device, const void *memory, size_t bytes);
+/* Makes the host wait for everything on the device, whoever submitted it. Does nothing in the child of a fork. */
+haul_status haul__device_finish(haul_device *device, const char *operation);
+
 /* Gives a device its streams when it is opened. A synchronous device uses one stream as all three. */
 haul_status haul__streams_open(haul_device *device);
 

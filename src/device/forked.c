@@ -126,6 +126,8 @@ void haul__backend_forked(const haul__backend *original, haul__backend *out)
     out->host_alloc = original->host_alloc ? forked_host_alloc : NULL;
     out->host_free = original->host_free ? forked_host_free : NULL;
     out->host_is_pinned = NULL;
+    out->holds = NULL;
+    out->sync_device = NULL;
     out->stream_open = forked_stream_open;
     out->stream_close = forget_handle;
     out->submit = forked_submit;

@@ -499,6 +499,17 @@ haul_device *haul_cpu(void)
     return device;
 }
 
+haul_device *haul__device_by_dlpack(int kind, int number)
+{
+    char name[sizeof no_room.name];
+    for (int b = 0; b < backend_count; b++)
+        if (backends[b]->dlpack == kind && kind > 0) {
+            name_of(b, number, name, sizeof name);
+            return haul_device_get(name);
+        }
+    return NULL;
+}
+
 haul_device *haul__device_in_use(int slot)
 {
     pthread_mutex_lock(&registry.lock);

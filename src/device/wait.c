@@ -97,6 +97,16 @@ haul_status haul__wait(haul__stream *s, void *event, const char *operation)
     return status;
 }
 
+haul_status haul__device_finish(haul_device *device, const char *operation)
+{
+    if (!device->backend->sync_device)
+        return HAUL_OK;
+    const int64_t     start = haul__now_ns();
+    const haul_status status = device->backend->sync_device(device);
+    note_wait(device->compute, false, operation, 0, haul__now_ns() - start);
+    return status;
+}
+
 /* ---- calls in which drivers may wait ---- */
 
 void haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,

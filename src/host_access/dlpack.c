@@ -1,17 +1,25 @@
-/* Tensors from and for other libraries, by DLPack. */
+/* Tensors from and for other libraries, by DLPack.
+ *
+ * What another library submits to a device is in streams that Haul does not know, so the host waits for the whole
+ * device where memory changes hands: before Haul uses memory of others, and when they end their use of Haul's. What
+ * Haul itself submitted is in the uses of the storage. */
 #include "host_access/dlpack.h"
 
 #include <haul/dlpack.h>
+#include <haul/ops.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bools.h"
+#include "base/spin.h"
 #include "core/guest.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "device/residency.h"
 #include "engine/copy.h"
 #include "host_access/host.h"
 #include "memory/allocator.h"
@@ -41,13 +49,45 @@ typedef struct dl_export {
     int64_t        dims[2 * HAUL_MAX_DIMS]; /* shape and strides */
 } dl_export;
 
-static void destroy(dl_export *e)
+/* Keeps the elements where they are. A thread that is moving them has the lock. */
+static void fix(haul__storage *storage)
+{
+    if (!storage->uses)
+        return;
+    const bool taken = haul__residency_take();
+    atomic_fetch_add(&storage->uses->fixed, 1);
+    if (taken)
+        haul__residency_give();
+}
+
+/* The other library may write, so a copy that spilling left in host memory no longer counts. */
+static void drop_copy(haul__storage *storage)
+{
+    if (!storage->uses)
+        return;
+    haul__spin_lock(&storage->uses->lock);
+    storage->uses->copied = false;
+    haul__spin_unlock(&storage->uses->lock);
+}
+
+static void end(dl_export *e)
 {
     HAUL__ASSERT(!e->storage->uses || atomic_load(&e->storage->uses->fixed) > 0); /* each deleter is called once */
     if (e->storage->uses)
         atomic_fetch_sub(&e->storage->uses->fixed, 1);
     haul__object_release(e->storage);
     haul__free(e);
+}
+
+/* A deleter is called when the other library has submitted its last use. If the device fails, its memory is not used
+ * again either. */
+static void destroy(dl_export *e)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    if (haul__device_finish(e->storage->device, "haul_to_dlpack"))
+        haul__error_restore(&before);
+    end(e);
 }
 
 static void delete_versioned(haul__dl_versioned *self)
@@ -67,9 +107,10 @@ static haul_status check(const haul_tensor *x, const char *operation)
     const haul_status status = haul__check_tensor(operation, "x", x);
     if (status)
         return status;
-    if (x->storage->device != haul_cpu())
+    if (!haul__device_dlpack(x->storage->device))
         return haul__fail(HAUL_DEVICE, operation, "x",
-                          "x is on %s; memory of the CPU is expected: move it with haul_to(x, haul_cpu())",
+                          "x is on %s, whose memory has no addresses for other libraries; move it with haul_to(x, "
+                          "haul_cpu())",
                           x->storage->device->name);
     if (x->requires_grad || x->node)
         return haul__fail(
@@ -80,14 +121,16 @@ static haul_status check(const haul_tensor *x, const char *operation)
 
 static void describe(const haul_tensor *x, dl_export *e, haul__dl_tensor *out)
 {
-    const size_t size = haul__dtype_size(x->dtype);
-    *out = (haul__dl_tensor){.device_type = HAUL__DL_CPU,
+    const size_t        size = haul__dtype_size(x->dtype);
+    const haul__buffer *buffer = &x->storage->buffer;
+    *out = (haul__dl_tensor){.device_type = haul__device_dlpack(x->storage->device),
+                             .device_id = x->storage->device->index,
                              .ndim = x->shape.ndim,
                              .lanes = 1,
                              .shape = e->dims,
                              .strides = e->dims + HAUL_MAX_DIMS};
     if (x->count)
-        out->data = (char *)x->storage->buffer.host + (size_t)x->offset * size;
+        out->data = (char *)(buffer->host ? buffer->host : buffer->handle) + (size_t)x->offset * size;
     for (int i = 0; i < DTYPES; i++)
         if (dtypes[i].dtype == x->dtype) {
             out->code = dtypes[i].code;
@@ -101,7 +144,7 @@ static void describe(const haul_tensor *x, dl_export *e, haul__dl_tensor *out)
 /* Everything but the struct's own members. NULL: the error is recorded. */
 static dl_export *share(const haul_tensor *x, const char *operation)
 {
-    if (check(x, operation) || haul__host_before(x->storage, true, operation) || haul__index_faults_raise(NULL))
+    if (check(x, operation))
         return NULL;
     dl_export *e = haul__calloc(1, sizeof *e);
     if (!e) {
@@ -110,8 +153,12 @@ static dl_export *share(const haul_tensor *x, const char *operation)
     }
     haul__object_keep(x->storage);
     e->storage = x->storage;
-    if (x->storage->uses)
-        atomic_fetch_add(&x->storage->uses->fixed, 1); /* the other library relies on the address */
+    fix(x->storage); /* the other library relies on the address */
+    if (haul__host_before(x->storage, true, operation) || haul__index_faults_raise(NULL)) {
+        end(e);
+        return NULL;
+    }
+    drop_copy(x->storage);
     return e;
 }
 
@@ -172,13 +219,28 @@ typedef struct dl_import {
     const char            *operation;
     bool                   read_only;
     void (*release)(void *tensor);
-    void      *owner; /* the argument of `release` */
-    haul_dtype dtype;
-    haul_shape shape;
-    int64_t    strides[HAUL_MAX_DIMS];
-    int64_t    count, extent; /* elements; from the first to behind the last one in memory */
-    char      *data;          /* the first element */
+    void        *owner; /* the argument of `release` */
+    haul_device *device;
+    haul_dtype   dtype;
+    haul_shape   shape;
+    int64_t      strides[HAUL_MAX_DIMS];
+    int64_t      count, extent; /* elements; from the first to behind the last one in memory */
+    char        *data;          /* the first element */
 } dl_import;
+
+/* Pinned memory is the CPU's for Haul. */
+static haul_status find_device(dl_import *i)
+{
+    const int32_t kind = i->given->device_type;
+    i->device = kind == HAUL__DL_CPU || kind == HAUL__DL_CUDA_HOST ? haul_cpu()
+                                                                   : haul__device_by_dlpack(kind, i->given->device_id);
+    if (i->device)
+        return haul__device_check(i->device, i->operation, "tensor");
+    return haul__fail(HAUL_UNSUPPORTED, i->operation, "tensor",
+                      "the memory is that of DLPack's device type %" PRId32 "; 1, the CPU, 2, CUDA, or 3, pinned "
+                      "memory, is expected: copy the tensor there first",
+                      kind);
+}
 
 static haul_status find_dtype(dl_import *i)
 {
@@ -186,7 +248,7 @@ static haul_status find_dtype(dl_import *i)
     for (int k = 0; k < DTYPES; k++)
         if (dtypes[k].code == g->code && dtypes[k].bits == g->bits && g->lanes == 1) {
             i->dtype = dtypes[k].dtype;
-            return haul__check_dtype(i->dtype, haul_cpu(), i->operation);
+            return haul__check_dtype(i->dtype, i->device, i->operation);
         }
     return haul__fail(
         HAUL_UNSUPPORTED, i->operation, "tensor",
@@ -236,11 +298,6 @@ static haul_status find_strides(dl_import *i)
 static haul_status find_memory(dl_import *i)
 {
     const haul__dl_tensor *g = i->given;
-    if (g->device_type != HAUL__DL_CPU && g->device_type != HAUL__DL_CUDA_HOST)
-        return haul__fail(HAUL_UNSUPPORTED, i->operation, "tensor",
-                          "the memory is that of DLPack's device type %" PRId32 "; 1, the CPU, or 3, pinned memory, is "
-                          "expected: copy the tensor there first",
-                          g->device_type);
     if (!i->count)
         return HAUL_OK;
     if (!g->data)
@@ -251,7 +308,11 @@ static haul_status find_memory(dl_import *i)
                           "the first element is %" PRIu64 " bytes behind %p, which is not aligned for %s",
                           g->byte_offset, g->data, haul_dtype_name(i->dtype));
     i->data = (char *)g->data + g->byte_offset;
-    return HAUL_OK;
+    const size_t bytes = (size_t)i->extent * haul__dtype_size(i->dtype);
+    if (!haul__device_holds(i->device, i->data, bytes))
+        return haul__fail(HAUL_INVALID_ARGUMENT, i->operation, "tensor",
+                          "the %zu bytes from %p on are not memory of %s", bytes, (void *)i->data, i->device->name);
+    return haul__device_finish(i->device, i->operation);
 }
 
 static void wait_for_users(haul__storage *storage)
@@ -260,16 +321,26 @@ static void wait_for_users(haul__storage *storage)
     haul__dry_run_ended(storage);
 }
 
+/* Kernels of GPUs read vectors of up to so many bytes where a tensor's offset is a multiple of them, so buffers begin
+ * there. */
+enum { VECTOR = 16 };
+
 /* A tensor that no scope owns, and that ends the import. NULL: the error is recorded, and the import has not ended. */
 static haul_tensor *wrap(const dl_import *i)
 {
-    haul__storage *storage = haul__storage_new(haul_cpu());
+    const bool     is_host = haul__device_is_host(i->device);
+    const size_t   size = haul__dtype_size(i->dtype), before = is_host ? 0 : (uintptr_t)i->data % VECTOR;
+    haul__storage *storage = haul__storage_new(i->device);
     if (!storage)
         return NULL;
-    storage->buffer.host = i->data;
-    storage->bytes = (size_t)i->extent * haul__dtype_size(i->dtype);
+    HAUL__ASSERT(before % size == 0); /* find_memory checked it */
+    if (is_host)
+        storage->buffer.host = i->data;
+    else if (i->data)
+        storage->buffer.handle = i->data - before;
+    storage->bytes = before + (size_t)i->extent * size;
     storage->release = wait_for_users;
-    haul_tensor *t = haul__tensor_wrap(storage, i->dtype, &i->shape, i->strides, 0);
+    haul_tensor *t = haul__tensor_wrap(storage, i->dtype, &i->shape, i->strides, (int64_t)(before / size));
     HAUL__ASSERT(!t || haul__tensor_is_sound(t)); /* find_strides found the extent */
     if (t) {
         storage->deleter = i->release;
@@ -304,8 +375,25 @@ static bool next_row(const haul_tensor *t, int64_t *at, int64_t *offset)
     return false;
 }
 
+/* The same on a device that is not the host. */
+static haul_status normalise_there(haul_tensor *t, const char *operation)
+{
+    haul_scope  scope;
+    haul_status status = haul__refuse_dry(operation);
+    if (status || (status = haul__scope_open(&scope, operation)))
+        return status;
+    haul_tensor *bytes = haul__tensor_wrap(t->storage, HAUL_U8, &t->shape, t->strides, t->offset);
+    haul_tensor *truth = bytes ? haul_ne_scalar(bytes, 0) : NULL;
+    status = haul__status_of(truth);
+    if (!status)
+        status = haul__copy_elements(t, truth, operation);
+    haul__object_release(bytes);
+    haul__scope_close(&scope);
+    return status;
+}
+
 /* Bools other than 0 and 1 become 1. */
-static haul_status normalise(const haul_tensor *t, const char *operation)
+static haul_status normalise(haul_tensor *t, const char *operation)
 {
     const int         last = t->shape.ndim - 1;
     const int64_t     size = last < 0 ? 1 : t->shape.dims[last], stride = last < 0 ? 1 : t->strides[last];
@@ -322,7 +410,7 @@ static haul_status normalise(const haul_tensor *t, const char *operation)
 
 static haul_status find_all(dl_import *i)
 {
-    haul_status status = haul__device_check(haul_cpu(), i->operation, NULL);
+    haul_status status = find_device(i);
     if (!status)
         status = find_dtype(i);
     if (!status)
@@ -341,7 +429,8 @@ static haul_tensor *take(dl_import *i)
     }
     if (i->read_only)
         t = copy(i, t);
-    if (t && i->dtype == HAUL_BOOL && normalise(t, i->operation)) {
+    const bool is_host = haul__device_is_host(i->device);
+    if (t && i->dtype == HAUL_BOOL && (is_host ? normalise : normalise_there)(t, i->operation)) {
         haul__object_release(t);
         t = NULL;
     }

@@ -239,8 +239,8 @@ static void test_dlpack__refuses(void **state)
     f.v.major = 2;
     f.v.tensor.ndim = 1000; /* is not read */
     refused(&f, HAUL_UNSUPPORTED, "DLPack 2.0");
-    f.v.tensor.device_type = 2;
-    refused(&f, HAUL_UNSUPPORTED, "device type 2");
+    f.v.tensor.device_type = 4;
+    refused(&f, HAUL_UNSUPPORTED, "device type 4");
     f.v.tensor.lanes = 4;
     refused(&f, HAUL_UNSUPPORTED, "4 lanes");
     f.v.tensor.code = 5;

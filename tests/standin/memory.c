@@ -227,10 +227,16 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdevic
     CUresult code = standin_enter(CALL_cuPointerGetAttribute, IN_CONTEXT);
     void    *host = NULL;
     memcpy(&host, &at, sizeof host);
-    if (code == CUDA_SUCCESS && (attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || !standin_find_pinned(host, 1)))
+    const standin_allocation *device = code == CUDA_SUCCESS ? standin_find(at, 1) : NULL;
+    const standin_allocation *pinned = code == CUDA_SUCCESS && !device ? standin_find_pinned(host, 1) : NULL;
+    if (device && attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
+        *(CUdeviceptr *)out = at - (CUdeviceptr)((char *)STANDIN_UNTAG(at) - device->at);
+    else if (device && attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        *(int *)out = device->context->device;
+    else if ((device || pinned) && attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        *(unsigned *)out = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    else if (code == CUDA_SUCCESS)
         code = CUDA_ERROR_INVALID_VALUE;
-    if (code == CUDA_SUCCESS)
-        *(unsigned *)out = CU_MEMORYTYPE_HOST;
     return standin_leave(code);
 }
 

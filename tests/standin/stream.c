@@ -222,6 +222,18 @@ CUresult cuStreamSynchronize(CUstream s)
     return standin_leave(code);
 }
 
+CUresult cuCtxSynchronize(void)
+{
+    CUresult  code = standin_enter(CALL_cuCtxSynchronize, IN_CONTEXT);
+    CUcontext context = standin_context();
+    for (CUstream s = streams; code == CUDA_SUCCESS && s; s = s->next)
+        if (s->context == context)
+            standin_drain(s, UINT64_MAX);
+    if (code == CUDA_SUCCESS)
+        code = context->lost;
+    return standin_leave(code);
+}
+
 /* ---- events ---- */
 
 static CUresult check_event(CUevent e)

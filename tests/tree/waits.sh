@@ -14,6 +14,7 @@ calls() {
     fi
 }
 calls sync src/device/wait.c
+calls sync_device src/device/wait.c
 calls event_query src/device/wait.c
 calls alloc src/device/wait.c
 calls free src/device/wait.c
@@ -38,7 +39,7 @@ waits() {
 waits 'haul__cl\.(Finish|WaitForEvents)\(' wait_for_event haul__cl_stream_close place host_free await_compiler \
     show_host
 waits 'wait_for_event\(' wait_for_event haul__cl_sync
-waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_stream_close
+waits '(Stream|Event|Ctx)Synchronize\(' haul__cuda_sync haul__cuda_finish haul__cuda_stream_close
 waits 'Memcpy(HtoD|DtoH|DtoD)(_v2)?\(|MemsetD(8|16|32)\(' none
 
 # One mechanism tells what happened, the stream of events: waits and copies are emitted where they are made, and nothing

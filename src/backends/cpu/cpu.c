@@ -98,6 +98,7 @@ const haul__backend haul__backend_cpu = {
     .describe = haul__cpu_describe,
     .implementations = haul__cpu_implementations,
     .synchronous = true,
+    .dlpack = 1,
     .host_memory = true,
     .only_one = true,
     .precompiled = true,

@@ -142,6 +142,7 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buff
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
 void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);
 void        haul__cuda_free_bytes(haul_device *device, char *out, size_t size);
+bool        haul__cuda_holds(haul_device *device, const void *memory, size_t bytes);
 bool        haul__cuda_host_is_pinned(haul_device *device, const void *memory, size_t bytes);
 haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle);
 void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
@@ -167,6 +168,7 @@ haul_status haul__cuda_stream_open(haul_device *device, void **queue);
 void        haul__cuda_stream_close(haul_device *device, void *queue);
 haul_status haul__cuda_submit(haul__stream *s, const haul__command *c);
 haul_status haul__cuda_sync(haul__stream *s, void *event);
+haul_status haul__cuda_finish(haul_device *device);
 haul_status haul__cuda_event_record(haul__stream *s, void **event);
 haul_status haul__cuda_event_wait(haul__stream *s, void *event);
 haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reached);

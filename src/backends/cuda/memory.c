@@ -167,18 +167,44 @@ void haul__cuda_host_free(haul_device *device, void *memory, void *handle)
     (void)code;
 }
 
+static bool pointer_has(haul_device *device, CUpointer_attribute attribute, const void *at, void *out)
+{
+    CUresult code;
+    HAUL__CU_CALL(code, haul__cuda_of(device), PointerGetAttribute(out, attribute, (CUdeviceptr)(uintptr_t)at));
+    return code == CUDA_SUCCESS; /* CUDA_ERROR_INVALID_VALUE of memory that the driver does not know */
+}
+
+static const void *last_byte(const void *memory, size_t bytes)
+{
+    return (const char *)memory + (bytes > 0 ? bytes - 1 : 0);
+}
+
 /* The first and the last byte decide: memory in between that is not pinned is copied all the same, more slowly. */
 bool haul__cuda_host_is_pinned(haul_device *device, const void *memory, size_t bytes)
 {
-    const char *const ends[] = {memory, (const char *)memory + (bytes > 0 ? bytes - 1 : 0)};
+    const void *const ends[] = {memory, last_byte(memory, bytes)};
     for (int i = 0; i < 2; i++) {
-        unsigned          type = 0;
-        const CUdeviceptr address = (CUdeviceptr)(uintptr_t)ends[i];
-        CUresult          code;
-        HAUL__CU_CALL(code, haul__cuda_of(device),
-                      PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
-        if (code != CUDA_SUCCESS || type != CU_MEMORYTYPE_HOST)
-            return false; /* CUDA_ERROR_INVALID_VALUE of memory that the driver does not know */
+        unsigned type = 0;
+        if (!pointer_has(device, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ends[i], &type) || type != CU_MEMORYTYPE_HOST)
+            return false;
     }
     return true;
+}
+
+/* The first and the last byte decide. They belong to one allocation; where the driver does not know allocations, as
+ * maybe those of its pools, both beginnings stay 0. */
+bool haul__cuda_holds(haul_device *device, const void *memory, size_t bytes)
+{
+    const void *const ends[] = {memory, last_byte(memory, bytes)};
+    CUdeviceptr       starts[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        unsigned type = 0;
+        int      ordinal = -1;
+        if (!pointer_has(device, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ends[i], &type) || type != CU_MEMORYTYPE_DEVICE ||
+            !pointer_has(device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ends[i], &ordinal) || ordinal != device->index)
+            return false;
+        if (!pointer_has(device, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ends[i], &starts[i]))
+            starts[i] = 0;
+    }
+    return starts[0] == starts[1];
 }

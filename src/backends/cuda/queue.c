@@ -190,6 +190,13 @@ haul_status haul__cuda_sync(haul__stream *s, void *event)
     return haul__cuda_check(s->device, "cuStreamSynchronize", code);
 }
 
+haul_status haul__cuda_finish(haul_device *device)
+{
+    CUresult code;
+    HAUL__CU_CALL(code, haul__cuda_of(device), CtxSynchronize());
+    return haul__cuda_check(device, "cuCtxSynchronize", code);
+}
+
 /* Creating an event costs more than recording one, so finished events are reused. */
 static haul_status take_event(haul_device *device, haul__cuda_event **out)
 {
