@@ -202,12 +202,12 @@ static void print_pairs(const confusion *c, const cJSON *names)
         if (!i)
             printf("\nconfused most often:\n");
         int64_t examples = examples_of(c, p.wanted);
+        char    text[600];
+        snprintf(text, sizeof text, "%.200s taken for %.200s: %s of %s (%s)", answer_name(names, p.wanted),
+                 answer_name(names, p.predicted), text_count(p.count), text_count(examples),
+                 answer_percent((double)p.count / (double)examples));
         printf("  ");
-        print_visible(answer_name(names, p.wanted), 0);
-        printf(" taken for ");
-        print_visible(answer_name(names, p.predicted), 0);
-        printf(": %s of %s (%s)\n", text_count(p.count), text_count(examples),
-               answer_percent((double)p.count / (double)examples));
+        print_wrapped(text, 2, 4);
     }
 }
 

@@ -1,4 +1,6 @@
 /* A plan for many devices, for people. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,11 +104,52 @@ static void print_layout(const haul__cluster_plan *p)
 
 #define LAYOUT_HEADER "replicas stages shard micro-batches"
 
+enum { TABLE = 80 /* columns; narrower terminals have sentences */ };
+
+static bool is_narrow(void)
+{
+    return output_room() < TABLE;
+}
+
+/* "8 replicas, 4 stages, shard 1, 16 micro-batches: 20.88 ms, 54 %" after `start` */
+static void HAUL_PRINTF(3, 4) print_sentence(const char *start, const haul__cluster_plan *p, const char *format, ...)
+{
+    char    end[200], text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(end, sizeof end, format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof text, "%s%s replica%s, %d stage%s, shard %d, %s micro-batch%s: %s", start,
+             text_count(p->layout.replicas), p->layout.replicas == 1 ? "" : "s", p->layout.stages,
+             p->layout.stages == 1 ? "" : "s", p->layout.shard, text_count(p->layout.parts),
+             p->layout.parts == 1 ? "" : "es", end);
+    print_wrapped(text, 0, 2);
+}
+
+static void print_fewer_sentences(const cluster *c, const haul__cluster_plan *const *plans, const int *devices,
+                                  int count)
+{
+    putchar('\n');
+    for (int i = 0; i < count; i++) {
+        char start[60];
+        snprintf(start, sizeof start, "up to %s device%s: ", text_count(devices[i]), devices[i] == 1 ? "" : "s");
+        if (plans[i])
+            print_sentence(start, plans[i], "%s, efficiency %.0f %%, peak %s", text_ps(plans[i]->step_ps),
+                           100 * cluster_efficiency(c, plans[i]), text_bytes(plans[i]->peak_bytes));
+        else
+            printf("%snothing fits\n", start);
+    }
+}
+
 static void print_fewer(const cluster *c)
 {
     const haul__cluster_plan *plans[CLUSTER_FEWER];
     int                       devices[CLUSTER_FEWER];
     const int                 count = cluster_fewer(c, plans, devices);
+    if (is_narrow()) {
+        print_fewer_sentences(c, plans, devices, count);
+        return;
+    }
     set_style(STYLE_DIM);
     printf("\nup to    " LAYOUT_HEADER "        step  efficiency        peak\n");
     set_style(STYLE_PLAIN);
@@ -128,6 +171,13 @@ static void print_others(const cluster *c)
     const int     count = cluster_others(c, others);
     if (!count)
         return;
+    if (is_narrow()) {
+        printf("\nnot chosen:\n");
+        for (int i = 0; i < count; i++)
+            print_sentence("", others[i].plan, "%s, %s", text_ps_like(others[i].plan->step_ps, c->best->step_ps),
+                           others[i].why);
+        return;
+    }
     set_style(STYLE_DIM);
     printf("\n" LAYOUT_HEADER "        step  why not\n");
     set_style(STYLE_PLAIN);

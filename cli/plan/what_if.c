@@ -31,6 +31,7 @@ typedef struct comparison {
     haul__machine   *machines[MACHINES];
     prospect         columns[MOST_COLUMNS];
     int              count;
+    int              first, end; /* the columns that are printed now */
     int64_t          longest_ps; /* of their steps */
 } comparison;
 
@@ -72,10 +73,10 @@ static void print_names(const comparison *c)
 {
     set_style(STYLE_DIM);
     printf("%-*s", LABEL, "");
-    for (int i = 0; i < c->count; i++)
+    for (int i = c->first; i < c->end; i++)
         printf("%*s", COLUMN, c->columns[i].machine->name);
     printf("\n%-*s", LABEL, "");
-    for (int i = 0; i < c->count; i++)
+    for (int i = c->first; i < c->end; i++)
         printf("%*s", COLUMN, c->columns[i].device->name);
     set_style(STYLE_PLAIN);
     putchar('\n');
@@ -86,7 +87,7 @@ static void print_names(const comparison *c)
 static void print_line(const comparison *c, const char *label, size_t at, const char *text(int64_t))
 {
     printf("%-*s", LABEL, label);
-    for (int i = 0; i < c->count; i++) {
+    for (int i = c->first; i < c->end; i++) {
         const int64_t value = *(const int64_t *)(const void *)((const char *)&c->columns[i] + at);
         printf("%*s", COLUMN, !value ? "-" : text ? text(value) : text_ps_like(value, c->longest_ps));
     }
@@ -115,19 +116,14 @@ static void print_unmeasured(const comparison *c)
     }
 }
 
-static bool show(const comparison *c, const train_options *o)
+static void print_columns(const comparison *c, int64_t batch)
 {
-    char title[300];
-    snprintf(title, sizeof title, "one training step of %s, batch %s, %s, %s; predicted%s", o->model,
-             text_count(o->batch), o->optimizer, o->precision,
-             c->machines[1]->described ? ", by data sheets for the other machine" : "");
-    print_wrapped(title, 0, 2);
     putchar('\n');
     print_names(c);
     print_line(c, "step", offsetof(prospect, step_ps), NULL);
     printf("%-*s", LABEL, "examples/s");
-    for (int i = 0; i < c->count; i++)
-        printf("%*s", COLUMN, text_rate_of(o->batch, &c->columns[i]));
+    for (int i = c->first; i < c->end; i++)
+        printf("%*s", COLUMN, text_rate_of(batch, &c->columns[i]));
     putchar('\n');
     print_line(c, "  computing", offsetof(prospect, compute_ps), NULL);
     print_line(c, "  launching", offsetof(prospect, launch_ps), NULL);
@@ -137,6 +133,21 @@ static bool show(const comparison *c, const train_options *o)
     print_line(c, "memory", offsetof(prospect, memory_bytes), text_bytes);
     if (has_learnt(c))
         print_line(c, "learnt", offsetof(prospect, learnt), text_count);
+}
+
+/* On a narrow terminal one table below the other. */
+static bool show(comparison *c, const train_options *o)
+{
+    char      title[300];
+    const int most = columns_that_fit(LABEL, COLUMN);
+    snprintf(title, sizeof title, "one training step of %s, batch %s, %s, %s; predicted%s", o->model,
+             text_count(o->batch), o->optimizer, o->precision,
+             c->machines[1]->described ? ", by data sheets for the other machine" : "");
+    print_wrapped(title, 0, 2);
+    for (c->first = 0; c->first < c->count; c->first = c->end) {
+        c->end = c->count - c->first < most ? c->count : c->first + most;
+        print_columns(c, o->batch);
+    }
     for (int i = 0; i < c->count; i++)
         if (c->columns[i].peak_bytes > c->columns[i].memory_bytes)
             printf("It does not fit on %s %s.\n", c->columns[i].machine->name, c->columns[i].device->name);

@@ -54,6 +54,7 @@ typedef struct table {
     int                  device;
     int64_t              batch, most; /* examples; of a piece at most, which the data has */
     column               columns[MOST_RANK_COLUMNS];
+    int                  first, end; /* the columns that are printed now */
     int64_t              longest_ps; /* of their steps */
 } table;
 
@@ -137,7 +138,7 @@ static double examples_per_second(const table *t, const column *c)
 static void print_line(const table *t, const char *label, size_t at, const char *text(int64_t))
 {
     printf("%-*s", LABEL, label);
-    for (int i = 0; i < t->options->count; i++) {
+    for (int i = t->first; i < t->end; i++) {
         const int64_t value = *(const int64_t *)(const void *)((const char *)&t->columns[i] + at);
         printf("%*s", COLUMN + 2, !value ? "-" : text ? text(value) : text_ps_like(value, t->longest_ps));
     }
@@ -147,25 +148,16 @@ static void print_line(const table *t, const char *label, size_t at, const char 
 static void print_speeds(const table *t)
 {
     printf("%-*s", LABEL, "examples/s");
-    for (int i = 0; i < t->options->count; i++)
+    for (int i = t->first; i < t->end; i++)
         printf("%*s", COLUMN + 2, text_count((int64_t)examples_per_second(t, &t->columns[i])));
     printf("\n%-*s", LABEL, "efficiency");
-    for (int i = 0; i < t->options->count; i++)
+    for (int i = t->first; i < t->end; i++)
         printf("%*.0f %%", COLUMN, 100 * efficiency(&t->columns[i]));
     putchar('\n');
 }
 
-static bool show(const table *t, const train_options *o)
+static void print_columns(const table *t)
 {
-    char title[400];
-    snprintf(title, sizeof title,
-             "one training step of %s, batch %s, %s, %s; %s rank%s on each host, each with %s of %s; network %s; "
-             "predicted%s",
-             o->model, text_count(t->batch), o->optimizer, o->precision, text_count(t->options->per_host),
-             t->options->per_host == 1 ? "" : "s", t->machine->devices[t->device].name,
-             t->machine->described ? t->machine->name : "this computer", t->options->network,
-             t->machine->described ? ", by data sheets" : "");
-    print_wrapped(title, 0, 2);
     putchar('\n');
     set_style(STYLE_DIM);
     print_line(t, "ranks", offsetof(column, ranks), text_count);
@@ -182,6 +174,25 @@ static bool show(const table *t, const train_options *o)
     print_line(t, "  staging", offsetof(column, step.staging_ps), NULL);
     print_line(t, "sent by a rank", offsetof(column, step.sent_bytes), text_bytes);
     print_line(t, "peak of a rank", offsetof(column, peak_bytes), text_bytes);
+}
+
+/* On a narrow terminal one table below the other. */
+static bool show(table *t, const train_options *o)
+{
+    char      title[400];
+    const int most = columns_that_fit(LABEL, COLUMN + 2);
+    snprintf(title, sizeof title,
+             "one training step of %s, batch %s, %s, %s; %s rank%s on each host, each with %s of %s; network %s; "
+             "predicted%s",
+             o->model, text_count(t->batch), o->optimizer, o->precision, text_count(t->options->per_host),
+             t->options->per_host == 1 ? "" : "s", t->machine->devices[t->device].name,
+             t->machine->described ? t->machine->name : "this computer", t->options->network,
+             t->machine->described ? ", by data sheets" : "");
+    print_wrapped(title, 0, 2);
+    for (t->first = 0; t->first < t->options->count; t->first = t->end) {
+        t->end = t->options->count - t->first < most ? t->options->count : t->first + most;
+        print_columns(t);
+    }
     for (int i = 0; i < t->options->count; i++)
         if (t->columns[i].peak_bytes > t->columns[i].memory_bytes)
             printf("With %s rank%s it does not fit into the %s of a device.\n", text_count(t->columns[i].ranks),

@@ -100,12 +100,14 @@ static void print_audit(const cJSON *audit, const cJSON *profile)
         printf("No findings.\n");
         return;
     }
-    printf("%d finding%s", count, count == 1 ? "" : "s");
+    char cost[80] = "", of[80] = "", text[200];
     if (total > 0)
-        printf(": %s a step", text_seconds_like(total / 1e3, like_ms / 1e3));
+        snprintf(cost, sizeof cost, ": %s a step", text_seconds_like(total / 1e3, like_ms / 1e3));
     if (total > 0 && step_ms > 0)
-        printf(" of %s (%.1f %%)", text_seconds_like(step_ms / 1e3, like_ms / 1e3), 100 * total / step_ms);
-    putchar('\n');
+        snprintf(of, sizeof of, " of %s (%.1f %%)", text_seconds_like(step_ms / 1e3, like_ms / 1e3),
+                 100 * total / step_ms);
+    snprintf(text, sizeof text, "%d finding%s%s%s", count, count == 1 ? "" : "s", cost, of);
+    print_wrapped(text, 0, 2);
     cJSON_ArrayForEach(finding, audit)
     {
         putchar('\n');

@@ -264,10 +264,19 @@ static void print_end(const layout *l, const cJSON *row)
     }
 }
 
+/* Where names have too little room, those of operations go without "haul_". */
+static void print_name(const layout *l, const char *name)
+{
+    enum { PREFIX = 5 };
+    if (text_columns(name) > l->name && !strncmp(name, "haul_", PREFIX))
+        name += PREFIX;
+    print_fitted(name, l->name);
+}
+
 static void print_row(const layout *l, const cJSON *row)
 {
     const double steps = document_number(l->profile, "steps"), ms = profile_table_ms(l->table, l->profile, row);
-    print_fitted(*document_text(row, "name") ? document_text(row, "name") : "(others)", l->name);
+    print_name(l, *document_text(row, "name") ? document_text(row, "name") : "(others)");
     printf("%*.3f", MS, ms);
     if (l->share)
         printf("%*.1f %%", SHARE - 2, 100 * document_number(row, "share"));

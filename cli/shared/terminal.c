@@ -63,6 +63,12 @@ int output_room(void)
     return is_terminal(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : INT_MAX / 2;
 }
 
+int columns_that_fit(int label, int column)
+{
+    const int fitting = (output_room() - label) / column;
+    return fitting > 0 ? fitting : 1;
+}
+
 /* ---- styles ---- */
 
 const char *style_code(int descriptor, text_style style)
@@ -126,11 +132,14 @@ static void print_bytes(FILE *out, const char *text, size_t size)
     }
 }
 
-/* The bytes of the next word. One that is wider than `room` columns ends after a comma or a hyphen, if there is one. */
+/* The bytes of the next word, with a sign of per cent after it. One that is wider than `room` columns ends after a comma
+ * or a hyphen, if there is one. */
 static size_t word_bytes(const char *text, int room)
 {
     size_t word = strcspn(text, " "), piece = 0;
     int    columns = 0;
+    if (!strncmp(text + word, " %", 2))
+        word += 2 + strcspn(text + word + 2, " ");
     for (size_t at = 0; at < word; at += character_bytes(text + at)) {
         columns += character_columns(text + at);
         if (columns > room)

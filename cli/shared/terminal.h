@@ -17,6 +17,9 @@ bool terminal_moves(int descriptor);
 /* The columns of standard output. If it is not a terminal, they are so many that nothing is wrapped or cut. */
 int output_room(void);
 
+/* How many columns of a table fit after a label, at least one. */
+int columns_that_fit(int label, int column);
+
 /* True if the descriptor is a terminal that can move its cursor, and the locale of the user is one of UTF-8. */
 bool terminal_shows_utf8(int descriptor);
 

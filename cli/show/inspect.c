@@ -99,6 +99,15 @@ static void print_fault(haul_safetensors *file, int index)
     printf("\n");
 }
 
+/* A name without room has a line of its own. */
+static void print_name(const char *name, int width)
+{
+    printf("%*s", INDENT, "");
+    print_visible(name, width);
+    if (text_columns(name) > width)
+        printf("\n%*s", INDENT + width, "");
+}
+
 static bool print_tensors(haul_safetensors *file)
 {
     int  widths[COLUMNS] = {0};
@@ -108,8 +117,7 @@ static bool print_tensors(haul_safetensors *file)
     for (int i = 0; i < haul_safetensors_count(file); i++) {
         if (!read_row(file, i, texts))
             return false;
-        printf("%*s", INDENT, "");
-        print_fitted(texts[NAME], widths[NAME]);
+        print_name(texts[NAME], widths[NAME]);
         if (widths[DTYPE]) {
             printf("%*s", GAP, "");
             print_visible(texts[DTYPE], widths[DTYPE]);

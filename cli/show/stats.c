@@ -30,7 +30,10 @@ static void print_row(int name_width, int unit_width, const char *name, const ch
     enum { LEAST = 20, INDENT = 4 };
     const int indent = name_width + unit_width + 4;
     if (output_room() < indent + LEAST) { /* a narrow terminal: two lines or more */
-        printf("%s, %s\n%*s", name, unit, INDENT, "");
+        char text[200];
+        snprintf(text, sizeof text, "%s, %s", name, unit);
+        print_wrapped(text, 0, INDENT);
+        printf("%*s", INDENT, "");
         print_wrapped(description, INDENT, INDENT);
         return;
     }

@@ -261,7 +261,7 @@ void top_put_help(top_canvas *c)
                                         "q, Ctrl-C  quit",
                                         "up, down   select a process (or k, j)",
                                         "s          sort by the next column",
-                                        "/          show only names with this text",
+                                        "/          only names with this text",
                                         "p, space   pause, go on",
                                         "h, enter   history of the process",
                                         "c          each core, with its number",

@@ -300,6 +300,8 @@ static void print_head(report *r)
     if (r->head_told)
         return;
     r->head_told = true;
+    if (!words)
+        print_wrapped("* the best epoch so far", 0, 2);
     snprintf(row.train_loss, sizeof row.train_loss, words ? "train loss" : "train");
     snprintf(row.train_accuracy, sizeof row.train_accuracy, "accuracy");
     snprintf(row.loss, sizeof row.loss, words ? "%s loss" : "%.5s", measured_on(r->validation));
