@@ -84,6 +84,25 @@ static int parameter_named(const call_function *f, const char *name)
     return -1;
 }
 
+/* "sum() has no parameter 'dim'; it has x, axes, keepdim": false, with the error. */
+static bool refuse_name(const call_function *f, PyObject *name)
+{
+    PyObject *known = PyUnicode_FromString("");
+    for (int i = 0; known && i < f->count; i++) {
+        const call_parameter *p = &f->parameters[i];
+        if (p->kind == PARAMETER_RESULTS)
+            continue;
+        PyObject *longer = PyUnicode_FromFormat("%U%s%s", known, PyUnicode_GetLength(known) ? ", " : "", p->name);
+        Py_DECREF(known);
+        known = longer;
+    }
+    if (known)
+        PyErr_Format(PyExc_TypeError, "%s() has no parameter '%U'; it has %U%s", f->name, name, known,
+                     f->into ? ", out" : "");
+    Py_XDECREF(known);
+    return false;
+}
+
 static bool take_named(call_frame *frame, PyObject *const *values, PyObject *names)
 {
     const call_function *f = frame->function;
@@ -95,8 +114,10 @@ static bool take_named(call_frame *frame, PyObject *const *values, PyObject *nam
             return false;
         if (at < 0 && f->into && values[i] == Py_None && !strcmp(text, "out"))
             continue;
-        if (at < 0 || frame->given[at]) {
-            PyErr_Format(PyExc_TypeError, at < 0 ? "%s() has no parameter '%U'" : "%s() got '%U' twice", f->name, name);
+        if (at < 0)
+            return refuse_name(f, name);
+        if (frame->given[at]) {
+            PyErr_Format(PyExc_TypeError, "%s() got '%U' twice", f->name, name);
             return false;
         }
         if (!haulpy_argument(frame, at, values[i]))

@@ -130,6 +130,13 @@ class Calls(unittest.TestCase):
             with self.assertRaises((haul.Error, TypeError)):
                 call()
 
+    def test_names_of_parameters(self):
+        for call, text in ((lambda: haul.ones(2).sum(dim=0), r"^sum\(\) has no parameter 'dim'; it has x, axes, keepdim, out$"),
+                           (lambda: haul.nn.linear(2, 3, bias=False), "it has in_features, out_features, no_bias, relu$"),
+                           (lambda: haul.add(haul.ones(2), haul.ones(2), a=haul.ones(2)), r"^add\(\) got 'a' twice$")):
+            with self.assertRaisesRegex(TypeError, text):
+                call()
+
     def test_lists(self):
         a, b = haul.ones(2), haul.zeros(2)
         self.assertEqual(haul.cat([a, b], 0).tolist(), [1, 1, 0, 0])
