@@ -1,8 +1,8 @@
 """docs/tutorial-c-program.md: its files are written and its commands run, against an installed Haul.
 
 An HTML comment before a block says what it is: <!-- run --> is run by bash and must succeed, <!-- file=NAME --> is
-written (in a comment of tests/tree/snippets.py as well), <!-- source FOLDER --> stands for getting Haul's sources, and
-<!-- install --> for installing it. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
+written (in a comment of tests/tree/snippets.py as well), <!-- source FOLDER --> stands for getting Haul's sources,
+<!-- install --> for installing it, and <!-- python --> is run where the build has Haul's package for Python. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
 Haul; it is left out with HAUL_TUTORIAL=quick.
 """
 # ctest: labels=slow,once; processors=2
@@ -62,6 +62,11 @@ for line, words, text in blocks(source + "/docs/tutorial-c-program.md"):
         counts["file"] += 1
     elif words[0] == "source" and not quick:
         copy_source(work / words[1])
+    elif words[0] == "python":
+        if list(pathlib.Path(build, "python/haul").glob("_haul*.so")):
+            told = subprocess.run([os.environ["HAUL_PYTHON"], "-c", text], cwd=work, check=True, stdout=subprocess.PIPE, text=True,
+                                  env={**environment, "PYTHONPATH": build + "/python"}).stdout
+            assert told == "[0, 1]\n", told
     elif words[0] == "run":
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=work, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
@@ -74,7 +79,7 @@ for line, words, text in blocks(source + "/docs/tutorial-c-program.md"):
 wrong = subprocess.run([work / "classify", "nosuch.safetensors"], cwd=work, env=environment, capture_output=True, text=True)
 assert wrong.returncode == 1 and "nosuch.safetensors" in wrong.stderr and "picture" not in wrong.stdout, wrong
 
-assert counts["file"] == 3 and counts["run"] >= 4, counts
+assert counts["file"] == 4 and counts["run"] >= 5, counts
 if not quick:
     size = (work / "small/build/classify").stat().st_size
     assert size < 2220000, f"the small program has {size} bytes"
