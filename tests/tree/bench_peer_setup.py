@@ -100,6 +100,7 @@ def test_dry_run():
     write("haul-bench-python/bin/python", "#!/bin/sh\nexit 0\n", 0o755)
     code, said = run(setup, "--bench", "--dry-run", XDG_CACHE_HOME=os.getcwd())
     check("what is there is not announced", code == 0 and "PyPI" not in said, said)
+    check("a dry run is not silent", "tools/setup would install" in said, said)
 
 
 for test in (test_stand_ins, test_messages, test_dry_run):
