@@ -569,7 +569,7 @@ static const help_example ops_lines[] = {
 
 const command ops_command = {
     .name = "ops",
-    .summary = "List the operations of the library and how to call them",
+    .summary = "List operations and modules of the library, and how to call them",
     .usage = "[--all | --modules] [--json | --names] [NAME]",
     .description = "Lists the operations that a program can call: the dtypes they accept, whether gradients flow "
                    "through them, and what they compute. With a NAME it shows the prototype, the options with their "

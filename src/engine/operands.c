@@ -22,7 +22,7 @@ static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
     if (dtypes == HAUL__FLOATS)
         return "a floating dtype is expected; convert it with haul_cast";
     if (dtypes == HAUL__INTEGERS)
-        return "indices are integers: i64, i32 or u8";
+        return "indices are integers: i64, i32 or u8; convert it with haul_cast";
     if (dtypes == (HAUL__INTEGERS | HAUL__UNSIGNED | HAUL__ONLY(HAUL_BOOL)) ||
         dtypes == (HAUL__INTEGERS | HAUL__UNSIGNED))
         return "integers are expected; convert it with haul_cast";
