@@ -150,25 +150,42 @@ static haul_status measure(group_bench *b, double seconds)
 
 /* ---- printing ---- */
 
-static void print_text(const group_bench *b)
+enum { SIZE_ROOM = 8, TIME_ROOM = 13 };
+
+static void print_columns(const group_bench *b, const int *kinds, int count)
 {
-    enum { WIDTH = 13 };
     char text[32];
-    printf("%d ranks, %s\n", b->properties.size, *b->properties.library ? b->properties.version : "threads");
-    printf("barrier %s\n\n%8s", bench_time(text, bench_spread_of(&b->barriers).median), "size");
-    for (int k = 0; k < COLLECTIVES; k++)
-        if (has(b, k))
-            printf("%*s", WIDTH, headings[k]);
+    printf("\n%*s", SIZE_ROOM, "size");
+    for (int k = 0; k < count; k++)
+        printf("%*s", TIME_ROOM, headings[kinds[k]]);
     printf("\n");
     for (int i = 0; i < SIZES && b->sizes[i].rounds; i++) {
-        printf("%8s", bench_size(text, b->sizes[i].bytes));
-        for (int k = 0; k < COLLECTIVES; k++)
-            if (has(b, k))
-                printf("%*s", WIDTH, bench_time(text, bench_spread_of(&b->sizes[i].samples[k]).median));
+        printf("%*s", SIZE_ROOM, bench_size(text, b->sizes[i].bytes));
+        for (int k = 0; k < count; k++)
+            printf("%*s", TIME_ROOM, bench_time(text, bench_spread_of(&b->sizes[i].samples[kinds[k]]).median));
         printf("\n");
     }
-    printf("\nsum: of Haul, bit-identical for any number of ranks.%s\n",
-           has(b, LIBRARY_SUM) ? " library: MPI_Iallreduce." : "");
+}
+
+/* On a narrow terminal one table below the other. */
+static void print_text(const group_bench *b)
+{
+    char      text[300];
+    int       kinds[COLLECTIVES], count = 0;
+    const int most = columns_that_fit(SIZE_ROOM, TIME_ROOM);
+    snprintf(text, sizeof text, "%d ranks, %s", b->properties.size,
+             *b->properties.library ? b->properties.version : "threads");
+    print_wrapped(text, 0, 2);
+    printf("barrier %s\n", bench_time(text, bench_spread_of(&b->barriers).median));
+    for (int k = 0; k < COLLECTIVES; k++)
+        if (has(b, k))
+            kinds[count++] = k;
+    for (int first = 0; first < count; first += most)
+        print_columns(b, kinds + first, count - first < most ? count - first : most);
+    snprintf(text, sizeof text, "sum: of Haul, bit-identical for any number of ranks.%s",
+             has(b, LIBRARY_SUM) ? " library: MPI_Iallreduce." : "");
+    printf("\n");
+    print_wrapped(text, 0, 2);
 }
 
 static int print_json(const group_bench *b, double seconds)
