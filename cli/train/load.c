@@ -181,7 +181,7 @@ static bool restore(trainer *t, standing *s)
 {
     if (haul_load_checkpoint(t->run.checkpoint, t->net, t->optimizer, .position = &t->position,
                              .schedules = &t->schedule, .schedule_count = t->schedule != NULL) ||
-        take_random_state()) {
+        take_random_state() || ranks_compare_position(t)) {
         complain_error();
         return false;
     }

@@ -169,7 +169,7 @@ haul_status trainer_build(trainer *t)
 static bool open_network(trainer *t)
 {
     if (!trainer_build(t) && !haul__segments_apply(&t->expected.segments, t->net) && !trainer_make_schedule(t) &&
-        !init_load(t))
+        !init_load(t) && !ranks_divide(t))
         return true;
     complain_error();
     return false;

@@ -54,7 +54,7 @@ haul__absent *haul__absent_new(const haul__flat *all, const haul__cut *cut, cons
     const size_t  count = (size_t)all->parameters;
     haul__absent *a = haul__calloc(1, sizeof *a);
     if (a)
-        *a = (haul__absent){.head = {before, fetch},
+        *a = (haul__absent){.head = {.before = before, .fetch = fetch, .out_of_reach = true},
                             .all = all,
                             .cut = cut,
                             .owners = owners,

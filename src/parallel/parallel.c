@@ -282,13 +282,20 @@ static haul_status check_turn(const haul_parallel *p, int64_t step)
     return HAUL_OK;
 }
 
+/* All ranks have the network of rank 0. */
+static haul_status make_equal(haul_parallel *p, const char *operation)
+{
+    haul_status status = haul__flat_check(p->pipe ? &p->pipe->all : &p->flat, p->module, operation);
+    if (!status && !p->equal && (p->tree.ranks > 1 || p->pipe))
+        status = haul__flat_share(p->module, p->group, operation);
+    p->equal = p->equal || !status;
+    return status;
+}
+
 /* The first piece of a step finds what the step before has left. */
 static haul_status begin_step(haul_parallel *p, int64_t step)
 {
-    haul_status status = haul__flat_check(p->pipe ? &p->pipe->all : &p->flat, p->module, BEGIN);
-    if (!status && !p->equal && (p->tree.ranks > 1 || p->pipe))
-        status = haul__flat_share(p->module, p->group, BEGIN);
-    p->equal = p->equal || !status;
+    haul_status status = make_equal(p, BEGIN);
     if (!status)
         status = haul__shards_begin(&p->shards);
     if (!status && p->pipe)
@@ -316,6 +323,18 @@ static haul_status begin(haul_parallel *p, int64_t step)
     haul_status status = p->done && !p->ready ? HAUL_OK : begin_step(p, step);
     if (!status)
         status = haul__flat_remove_gradients(&p->flat);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul__parallel_divide(haul_parallel *parallel, const char *operation)
+{
+    haul_scope *scope = parallel->pipe ? haul__flat_scope() : NULL;
+    if (!scope)
+        return parallel->pipe ? haul_error_status() : HAUL_OK;
+    haul_status status = make_equal(parallel, operation);
+    if (!status)
+        status = haul__absent_begin(parallel->pipe->absent);
     haul_scope_pop(scope);
     return status;
 }

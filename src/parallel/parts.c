@@ -216,7 +216,7 @@ haul__parts *haul__parts_new(const haul__flat *flat, const int *owners, haul_gro
     const size_t count = (size_t)flat->parameters;
     haul__parts *p = haul__calloc(1, sizeof *p);
     if (p)
-        *p = (haul__parts){.head = {before, fetch},
+        *p = (haul__parts){.head = {.before = before, .fetch = fetch},
                            .flat = flat,
                            .owners = owners,
                            .group = group,

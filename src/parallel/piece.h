@@ -15,6 +15,11 @@ haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *s
  * not HAUL_OK, the step is given up on all ranks. Returns it, or what fails here. */
 haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status);
 
+/* With stages: all ranks have the parameters and buffers of rank 0 from here on, and each gives up the parameters of
+ * other stages, which haul_parallel_begin would do. All ranks call it. What loads weights or a checkpoint afterwards
+ * sets the parameters that a rank has. */
+haul_status haul__parallel_divide(haul_parallel *parallel, const char *operation);
+
 /* The training ends on this rank: ranks that wait for it get the recorded error. */
 void haul__parallel_fail(haul_parallel *parallel, const char *operation);
 

@@ -12,6 +12,7 @@
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "memory/spill/elsewhere.h"
 #include "optim/optimizer.h"
 #include "train/checkpoint.h"
 #include "train/weights.h"
@@ -173,14 +174,26 @@ static haul_status read_texts(reading *r)
 
 /* ---- tensors ---- */
 
+/* State of a parameter that another rank has alone (.stages of haul_parallel_new). o: NULL: no optimizer's. */
+static bool is_out_of_reach(const haul_optimizer *o, const char *name)
+{
+    for (int i = 0; o && i < o->count; i++) {
+        const haul__optimizer_entry *e = &o->entries[i];
+        const size_t                 length = strlen(e->name);
+        if (!strncmp(name, e->name, length) && name[length] == '.' && haul__is_out_of_reach(e->parameter->storage))
+            return true;
+    }
+    return false;
+}
+
 /* The tensors of the file that begin with the prefix, without it. */
-static haul_status read_tensors(const reading *r, const char *prefix, haul__tensor_list *out)
+static haul_status read_tensors(const reading *r, const char *prefix, const haul_optimizer *o, haul__tensor_list *out)
 {
     const haul__safetensors_header *header = haul__safetensors_header_of(r->file);
     haul_status                     status = HAUL_OK;
     for (int i = 0; i < header->count && !status; i++) {
         const char *name = header->entries[i].name;
-        if (haul__begins_with(name, prefix))
+        if (haul__begins_with(name, prefix) && !is_out_of_reach(o, name + strlen(prefix)))
             status = haul__tensor_list_add(out, haul__strdup(name + strlen(prefix)),
                                            haul_safetensors_load(r->file, name), LOAD_CHECKPOINT);
     }
@@ -285,7 +298,7 @@ static haul_status read_optimizer(const reading *r, int i, state *out)
     if (!status)
         status = r->is_old ? read_old_settings(r, o, out) : read_settings(r, o, i, out);
     snprintf(key, sizeof key, r->is_old ? "optimizer." : "optimizers.%d.", i);
-    return status ? status : read_tensors(r, key, &out->tensors);
+    return status ? status : read_tensors(r, key, o, &out->tensors);
 }
 
 static haul_status read_schedule(const reading *r, int i, state *out)
@@ -303,7 +316,7 @@ static haul_status read_average(const reading *r, int i, state *out)
     snprintf(key, sizeof key, OWN_KEYS "averages.%d.updates", i);
     haul_status status = read_count(r, key, &out->steps);
     snprintf(key, sizeof key, "averages.%d.", i);
-    return status ? status : read_tensors(r, key, &out->tensors);
+    return status ? status : read_tensors(r, key, NULL, &out->tensors);
 }
 
 static bool is_count(double value)
@@ -405,6 +418,21 @@ static haul_status give_all(const haul__checkpoint_objects *p, const states *s)
     return status;
 }
 
+static void drop_tensors(const state *s)
+{
+    for (int i = 0; i < s->tensors.count; i++)
+        haul_drop(s->tensors.items[i].tensor);
+}
+
+/* The objects have copies, so that the weights take the memory of what the file had. */
+static void drop_all(const haul__checkpoint_objects *p, const states *s)
+{
+    for (int i = 0; i < p->optimizer_count; i++)
+        drop_tensors(&s->optimizers[i]);
+    for (int i = 0; i < p->average_count; i++)
+        drop_tensors(&s->averages[i]);
+}
+
 /* Objects first, then the weights, all or none. If one fails, the objects get their old state back. */
 static haul_status replace_all(const reading *r, haul__weights *weights, const haul__weights_rules *rules)
 {
@@ -414,8 +442,10 @@ static haul_status replace_all(const reading *r, haul__weights *weights, const h
         status = copy_all(r->objects, &old);
     if (!status) {
         status = give_all(r->objects, &fresh);
-        if (!status)
+        if (!status) {
+            drop_all(r->objects, &fresh);
             status = haul__weights_load(weights, r->file, rules);
+        }
         if (status) {
             haul__error_record why;
             haul__error_save(&why);

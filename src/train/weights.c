@@ -20,6 +20,7 @@
 #include "host_access/host.h"
 #include "host_access/view.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/spill/elsewhere.h"
 #include "nn/tensors.h"
 
 #define SAVE "haul_save_weights"
@@ -224,7 +225,7 @@ haul_status haul__weights_load(haul__weights *w, haul_safetensors *file, const h
     if (!changes)
         return haul__fail_memory(rules->operation, (size_t)w->count * sizeof *changes);
     for (int i = 0; i < w->count && status == HAUL_OK; i++)
-        if (w->items[i].entry) {
+        if (w->items[i].entry && !haul__is_out_of_reach(w->items[i].tensor->storage)) {
             status = read_change(&changes[count++], file, &w->items[i], w);
             if (status == HAUL_OK)
                 status = join_change(changes, &count, rules);

@@ -80,6 +80,19 @@ def peaks(run):
 a, b = peaks("norms-3"), peaks("stages")
 assert len(b) == 4 and b[1] < 0.5 * a[1] and b[2] < 0.5 * a[2], (a, b)
 END
+# A rank that goes on reads its own part of the checkpoint.
+cp -r norms resumed-alone
+cp -r norms resumed-apart
+run 0 train --run resumed-alone --resume --epochs 2
+ranks 0 2 "$first" train --run resumed-apart --resume --epochs 2 --stages 2 --cuts layer4.1
+same resumed-alone resumed-apart
+check "a part of the checkpoint" "$HAUL_PYTHON" - <<'END'
+import json
+def done(run):
+    return [json.loads(l) for l in open(run + "/log.jsonl") if '"done"' in l][-1]
+whole, parts = done("resumed-alone")["peak_bytes"], done("resumed-apart")["rank_peak_bytes"]
+assert len(parts) == 2 and parts[1] < 0.6 * whole, (whole, parts)
+END
 for launcher in "${launchers[@]}"; do
     name=${launcher%% *}
     ranks 0 2 "$launcher" train "${small[@]}" --stages 2 --run "small-$name-stages"

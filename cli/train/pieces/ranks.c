@@ -274,6 +274,22 @@ bool ranks_pass_on(const trainer *t)
            haul_group_rank(t->ranks.group) + 1 < t->ranks.count;
 }
 
+haul_status ranks_divide(const trainer *t)
+{
+    return t->options->stages && t->parallel ? haul__parallel_divide(t->parallel, NAME) : HAUL_OK;
+}
+
+haul_status ranks_compare_position(const trainer *t)
+{
+    const haul__group_call call = {.name = NAME};
+    char                   text[80];
+    if (!t->options->stages)
+        return HAUL_OK;
+    snprintf(text, sizeof text, "a checkpoint of epoch %" PRId64 ", mini-batch %" PRId64, t->position.epoch,
+             t->position.batch);
+    return haul__group_agree(t->ranks.group, &call, text);
+}
+
 haul_status ranks_gather_network(const trainer *t)
 {
     return t->options->stages && t->parallel ? haul_parallel_gather(t->parallel, NULL) : HAUL_OK;

@@ -39,6 +39,13 @@ bool ranks_pass_on(const trainer *t);
 /* The ranks evaluate a dataset together. Its mean loss has the bits that it has on one rank. */
 haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out);
 
+/* With --stages: each rank has the parameters of its own stage alone from here on, with their values on rank 0. A
+ * checkpoint that it loads afterwards sets these. */
+haul_status ranks_divide(const trainer *t);
+
+/* With --stages: the ranks have read the same checkpoint. */
+haul_status ranks_compare_position(const trainer *t);
+
 /* With --stages: rank 0 gets the whole network, to keep or to load weights. */
 haul_status ranks_gather_network(const trainer *t);
 

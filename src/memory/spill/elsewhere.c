@@ -31,7 +31,7 @@ static haul_status ended_fetch(haul__elsewhere *e, int64_t number, void *to, siz
         "new module and load a checkpoint");
 }
 
-static haul__elsewhere ended = {ended_before, ended_fetch};
+static haul__elsewhere ended = {.before = ended_before, .fetch = ended_fetch};
 
 /* ---- states ---- */
 
@@ -44,6 +44,11 @@ bool haul__is_elsewhere(const haul__storage *storage)
 bool haul__is_given_up(const haul__storage *storage)
 {
     return haul__is_elsewhere(storage) && atomic_load(&storage->uses->away);
+}
+
+bool haul__is_out_of_reach(const haul__storage *storage)
+{
+    return haul__is_given_up(storage) && storage->block->copy->elsewhere->out_of_reach;
 }
 
 bool haul__elsewhere_suits(const haul__storage *s)

@@ -16,6 +16,7 @@ struct haul__elsewhere {
     void (*before)(haul__elsewhere *e, int64_t number, const haul__command *c);
     /* Writes the elements to host memory. */
     haul_status (*fetch)(haul__elsewhere *e, int64_t number, void *to, size_t bytes);
+    bool out_of_reach; /* a use brings no elements, so what loads values leaves the storage out */
 };
 
 /* True if the storage has memory that can be given up. */
@@ -40,5 +41,7 @@ void haul__elsewhere_end(haul__storage *storage);
 /* True between the beginning and the end; and if it has no memory now. */
 bool haul__is_elsewhere(const haul__storage *storage);
 bool haul__is_given_up(const haul__storage *storage);
+/* True if it has no memory now, and no use brings it. */
+bool haul__is_out_of_reach(const haul__storage *storage);
 
 #endif

@@ -96,13 +96,14 @@ static int64_t updating(const haul__stage *s, const haul__layout *l)
     return haul__ps_add(owned(s, l, s->update_ps - metrics), haul__ps_times(metrics, times));
 }
 
-/* A binary counter of sums: one for each bit of the number of micro-batches that one device adds up. */
+/* A binary counter of sums: one for each bit of the number of micro-batches that one device adds up. A stage adds each
+ * gradient by itself, so that the last sum takes the place of others. */
 static int64_t sums_of(const haul__layout *l)
 {
-    int64_t sums = 0;
-    if (l->stages > 1 || l->parts == 1)
+    int64_t sums = l->stages > 1 ? l->replicas > 1 : 1;
+    if (l->stages == 1 && l->parts == 1)
         return l->replicas > 1;
-    for (int parts = l->parts; parts; parts /= 2)
+    for (int parts = l->parts; parts > 1; parts /= 2)
         sums++;
     return sums;
 }
