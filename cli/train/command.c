@@ -386,9 +386,11 @@ static const option train_rows[] = {
      .name = "recompute",
      OPTION_TEXT_AT(train_options, recompute),
      .argument = "auto|off",
-     .help = "With auto, parts of the network keep only their results and compute the rest again in the backward pass: "
-             "the parts with which a step is fastest and fits --memory-limit; without a limit, those with which it "
-             "needs least. Results are bit-identical. Off unless given",
+     .help =
+         "With auto, parts of the network keep only their results and compute the rest again in the backward pass: "
+         "the parts with which a step is fastest and fits --memory-limit; without a limit, those with which it "
+         "needs least. With --stages they are chosen for the whole network, and run again in their stages. Results are "
+         "bit-identical. Off unless given",
      .choices = OPTION_CHOICES("auto", "off"),
      .flags = CHANGES},
     {.group = "Machine",

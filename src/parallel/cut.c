@@ -19,11 +19,7 @@ enum { PATH = 200 };
 /* Its children can be called one by one in its place. */
 static bool opens(const haul_module *m)
 {
-    bool parts = false;
-    for (size_t i = 0; i < m->child_count; i++)
-        parts = parts || m->children[i].part;
-    return haul__calls_in_order(m) && m->run == haul__forward && m->child_count && !m->hook_count && !m->tensor_count &&
-           !parts;
+    return haul__calls_in_order(m) && m->run == haul__forward && m->child_count && !m->hook_count && !m->tensor_count;
 }
 
 static haul_status add_unit(haul__cut *cut, const char *path, haul_module *m, const char *operation)
@@ -95,6 +91,33 @@ static int unit_of(const haul__cut *cut, const char *name)
         if (is_within(name, cut->units[u].path))
             return u;
     return 0;
+}
+
+/* The child of this number is in a part that begins with it or before it. */
+static const haul__module_child *part_of(const haul_module *m, size_t number)
+{
+    for (size_t i = 0; i <= number; i++)
+        if (i + m->children[i].part > number)
+            return &m->children[i];
+    return NULL;
+}
+
+const void *haul__cut_part(const haul_module *network, const haul__cut_unit *unit)
+{
+    const haul_module *now = network;
+    const char        *at = unit->path;
+    while (now != unit->module) {
+        size_t i = 0;
+        while (i < now->child_count && !is_within(at, now->children[i].name))
+            i++;
+        HAUL__ASSERT(i < now->child_count); /* the path leads to the unit */
+        const haul__module_child *part = i < now->child_count ? part_of(now, i) : NULL;
+        if (part || i == now->child_count)
+            return part;
+        at += strlen(now->children[i].name) + 1;
+        now = now->children[i].module;
+    }
+    return NULL;
 }
 
 static void weigh(haul__cut *cut, const haul_named_tensor *list, int count)

@@ -29,6 +29,10 @@ void        haul__cut_free(haul__cut *cut);
 /* Of the names of the modules with which stages begin. */
 uint32_t haul__cut_hash(const haul__cut *cut);
 
+/* What neighbouring units have in common if they run again together in the backward pass
+ * (haul_module_recompute_children); NULL: the unit is called by itself. */
+const void *haul__cut_part(const haul_module *network, const haul__cut_unit *unit);
+
 /* The stage of the parameter or buffer with this name. */
 int haul__cut_stage(const haul__cut *cut, const char *name);
 

@@ -4,8 +4,10 @@
 #include <haul/ops.h>
 #include <haul/transfer.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "autograd/pass.h"
+#include "autograd/recompute.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/plain.h"
@@ -156,18 +158,75 @@ static haul__passage forward(const haul__pipe *p, int to, bool within)
     return passage(p, to, false, within ? p->step : p->under_way ? BETWEEN : OUTSIDE, within ? p->now.number : 0);
 }
 
-/* Calls the units of the stage, each intermediate result of which goes as soon as the next unit has used it. */
+/* Units that run again in the backward pass. */
+typedef struct units_run {
+    haul_module *module; /* with a reference */
+    int          count;
+    char         paths[]; /* one text behind the other */
+} units_run;
+
+static haul_status run_units(void *context, haul_tensor *const *inputs, int count, haul_tensor **results)
+{
+    const units_run *r = context;
+    const char      *path = r->paths;
+    haul_tensor     *now = inputs[0];
+    (void)count;
+    for (int u = 0; u < r->count && !haul__failed(now); u++, path += strlen(path) + 1) {
+        haul_tensor *next = haul_call_child(r->module, path, now);
+        if (now != inputs[0])
+            haul_drop(now);
+        now = next;
+    }
+    results[0] = now;
+    return haul__status_of(now);
+}
+
+static void release_units(void *context)
+{
+    units_run *r = context;
+    haul__object_release(r->module);
+    haul__free(r);
+}
+
+static haul_tensor *call_again(const haul__pipe *p, int first, int end, haul_tensor *x)
+{
+    size_t       size = 0, used = 0;
+    haul_tensor *y = NULL;
+    for (int u = first; u < end; u++)
+        size += strlen(p->cut.units[u].path) + 1;
+    units_run *r = haul__malloc(sizeof *r + size);
+    if (!r) {
+        haul__fail_memory(CALL, sizeof *r + size);
+        return haul__failed_tensor();
+    }
+    *r = (units_run){.module = p->module, .count = end - first};
+    haul__object_keep(r->module);
+    for (int u = first; u < end; u++) {
+        const size_t length = strlen(p->cut.units[u].path) + 1;
+        memcpy(r->paths + used, p->cut.units[u].path, length);
+        used += length;
+    }
+    const haul__recompute_body body = {
+        .operation = CALL, .run = run_units, .release = release_units, .context = r, .result_count = 1};
+    return haul__recompute(&body, &x, 1, &y) ? haul__failed_tensor() : y;
+}
+
+/* Calls the units of the stage, each intermediate result of which goes as soon as the next unit has used it. Those of
+ * one part run again together. */
 static haul_tensor *call_units(const haul__pipe *p, haul_tensor *x)
 {
     haul_tensor *now = x;
     HAUL__ASSERT(p->cut.first[p->rank] < p->cut.first[p->rank + 1]);
-    for (int u = p->cut.first[p->rank], end = p->cut.first[p->rank + 1]; u < end; u++) {
-        haul_tensor *next = haul_call_child(p->module, p->cut.units[u].path, now);
+    for (int u = p->cut.first[p->rank], next, end = p->cut.first[p->rank + 1]; u < end; u = next) {
+        const void *part = haul__cut_part(p->module, &p->cut.units[u]);
+        for (next = u + 1; part && next < end && haul__cut_part(p->module, &p->cut.units[next]) == part;)
+            next++;
+        haul_tensor *y = part ? call_again(p, u, next, now) : haul_call_child(p->module, p->cut.units[u].path, now);
         if (now != x)
             haul_drop(now);
-        if (haul__failed(next))
-            return next;
-        now = next;
+        if (haul__failed(y))
+            return y;
+        now = y;
     }
     return now;
 }

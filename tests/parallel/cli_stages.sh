@@ -52,6 +52,15 @@ run 0 train "${norms[@]}" --device cpu --run norms
 run 0 train "${norms[@]}" --group local:cpu,cpu,cpu,cpu --stages 4 --run norms-4
 same norms norms-4
 
+# Parts that run again in the backward pass.
+run 0 train "${norms[@]}" --group local:cpu,cpu --stages 2 --recompute auto --run norms-again
+same norms norms-again
+check "some did" grep -q "^again  *[0-9]* of [0-9]* parts run again" out
+
+# State of the optimizer in host memory.
+run 0 train "${task[@]}" --group local:cpu,cpu --stages 2 --offload optimizer --run offloaded
+same one offloaded
+
 # The best weights, which are not the last ones, come back for the test from a file or from memory.
 best=(--model dense --data blobs:60 --validation 0.3 --batch 16 --pieces 4 --epochs 3 --lr 3 --seed 1 --threads 1
     --workers 0)
@@ -74,6 +83,10 @@ run 2 train "${few[@]}" --device cpu --stages 2
 complains "--stages 2 needs 2 ranks, and there is 1"
 run 2 train "${few[@]}" --group local:cpu,cpu --stages 2 --shard 1
 complains "--stages does not work with --shard"
+run 2 train "${few[@]}" --group local:cpu,opencl:0 --stages 2 --spill on
+complains "--stages does not work with --spill"
+run 2 train "${few[@]}" --group local:cpu,cpu,cpu,cpu --stages 2
+complains "--stages 2 needs 2 ranks, and there are 4"
 run 2 train "${few[@]}" --group local:cpu,cpu --cuts fc2
 complains "--cuts is for --stages"
 run 1 train "${few[@]}" --group local:cpu,cpu --stages 2 --cuts nosuch

@@ -250,11 +250,11 @@ static training *new_training(make_network *network, haul_shape input, bool scal
     return t;
 }
 
-/* Compares ranks with one that has as many pieces. */
-static void compare(const char *name, int stages, const char *cuts, make_network *network, haul_shape input,
-                    bool scales)
+/* Compares ranks with one that has as many pieces, and whose network is equal. */
+static void compare_with(make_network *equal, const char *name, int stages, const char *cuts, make_network *network,
+                         haul_shape input, bool scales)
 {
-    training *one = new_training(network, input, scales), *all = new_training(network, input, scales);
+    training *one = new_training(equal, input, scales), *all = new_training(network, input, scales);
     all->stages = stages;
     all->cuts = cuts;
     haul_manual_seed(3);
@@ -270,6 +270,12 @@ static void compare(const char *name, int stages, const char *cuts, make_network
     }
     free(one);
     free(all);
+}
+
+static void compare(const char *name, int stages, const char *cuts, make_network *network, haul_shape input,
+                    bool scales)
+{
+    compare_with(network, name, stages, cuts, network, input, scales);
 }
 
 #define DENSE    dense, HAUL_SHAPE(FEATURES)
@@ -316,6 +322,34 @@ static void test_parallel_stages__gradients_keep_their_strides(void **state)
     (void)state;
     for (int cut = 0; cut < 3; cut++)
         compare("local:cpu,cpu", 2, (const char *[]){"1", "2", "3"}[cut], averaged, HAUL_SHAPE(2, 20, 20), false);
+}
+
+static haul_module *dense_again(void)
+{
+    haul_module *net = dense();
+    check(haul_module_recompute_children(net, "0", "3", true));
+    check(haul_module_recompute_children(net, "4", "5", true));
+    return net;
+}
+
+static haul_module *dense_within_again(void)
+{
+    haul_module *net = dense();
+    check(haul_module_recompute_children(haul_module_child(net, "3"), "0", "1", true));
+    check(haul_module_recompute(haul_module_child(net, "4"), true));
+    return net;
+}
+
+/* Cuts are before, within and behind the parts, also where a part has modules of a sequence. */
+static void test_parallel_stages__parts_run_again(void **state)
+{
+    (void)state;
+    make_network *const networks[] = {dense_again, dense_within_again};
+    for (int i = 0; i < 2; i++) {
+        compare_with(dense, "local:cpu,cpu", 2, "3", networks[i], HAUL_SHAPE(FEATURES), true);
+        compare_with(dense, "local:cpu,cpu", 2, "4", networks[i], HAUL_SHAPE(FEATURES), false);
+        compare_with(dense, "local:cpu,cpu,cpu", 3, "3.1,6", networks[i], HAUL_SHAPE(FEATURES), false);
+    }
 }
 
 static void test_parallel_stages__a_stage_may_get_no_gradient(void **state)
@@ -621,6 +655,7 @@ int main(void)
         T(random_numbers_go_on_in_the_next_stage),
         T(gradients_use_buffers_that_no_piece_changes),
         T(gradients_keep_their_strides),
+        T(parts_run_again),
         T(a_stage_may_get_no_gradient),
         T(simulated_devices_train_as_one),
         T(a_rank_that_fails_in_a_step_ends_the_others),

@@ -23,10 +23,8 @@ const char *stages_conflict(const train_options *o)
         bool        given;
         const char *name;
     } others[] = {{o->shard > 0, "--shard"},
-                  {train_options_recompute(o), "--recompute auto"},
                   {o->spill, "--spill"},
-                  {o->place != NULL, "--place"},
-                  {!strcmp(o->offload, "optimizer"), "--offload optimizer"}};
+                  {o->place != NULL, "--place"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given)
             return others[i].name;
