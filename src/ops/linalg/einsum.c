@@ -4,6 +4,7 @@
  * not the result has is summed at once: in a matrix product if both terms have it, alone if one has it. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "ops/linalg/linalg.h"
 
 /* Labels: A to Z, a to z, and the axes that an ellipsis stands for, the last one last. */
@@ -19,6 +20,7 @@ typedef uint64_t label_set;
 
 static label_set only(int label)
 {
+    HAUL__ASSERT(0 <= label && label < LABELS);
     return (label_set)1 << label;
 }
 
@@ -40,6 +42,7 @@ static int axis_of(const term *x, int label)
 
 static int64_t size_of(const term *x, int label)
 {
+    HAUL__ASSERT(labels_of(x) & only(label));
     return x->t->shape.dims[axis_of(x, label)];
 }
 
@@ -54,6 +57,7 @@ static haul_status put(term *x, haul_tensor *t)
 /* Sums over the axes whose labels are not in `kept`. */
 static haul_status sum_others(term *x, label_set kept)
 {
+    HAUL__ASSERT(x->count == x->t->shape.ndim);
     haul_reduce_options o = {.x = x->t};
     int                 left = 0;
     for (int d = 0; d < x->count; d++) {
@@ -69,10 +73,12 @@ static haul_status sum_others(term *x, label_set kept)
 /* Puts the axes into the order of some labels, all of which x has. */
 static haul_status arrange(term *x, const signed char *labels, int count)
 {
+    HAUL__ASSERT(count == x->count && count <= HAUL_MAX_DIMS);
     int  axes[HAUL_MAX_DIMS];
     bool moves = false;
     for (int d = 0; d < count; d++) {
         axes[d] = axis_of(x, labels[d]);
+        HAUL__ASSERT(axes[d] < count);
         moves |= axes[d] != d;
     }
     for (int d = 0; d < count; d++)
@@ -93,6 +99,7 @@ static haul_status take_diagonal(const haul__call *c, term *x, int first, int se
             order[left] = x->labels[d];
             axes[left++] = d;
         }
+    HAUL__ASSERT(first < second && left + 2 == x->count);
     order[left] = x->labels[first];
     axes[left] = first;
     axes[left + 1] = second;
@@ -134,6 +141,7 @@ typedef struct plan {
 static haul_status add_label(const haul__call *c, plan *p, int group, int label, int64_t size)
 {
     const int at = p->count[group]++;
+    HAUL__ASSERT(group < GROUPS && at < LABELS);
     p->labels[group][at] = (signed char)label;
     p->sizes[group][at] = size;
     if (!haul__mul_size(p->product[group], size, &p->product[group]))
@@ -156,6 +164,8 @@ static haul_status make_plan(const haul__call *c, plan *p, const term *a, const 
     for (int d = 0; d < b->count; d++)
         if (!(in_a & only(b->labels[d])) && add_label(c, p, OF_B, b->labels[d], b->t->shape.dims[d]))
             return haul_error_status();
+    HAUL__ASSERT(p->count[BOTH] + p->count[OF_A] + p->count[SUMMED] == a->count);
+    HAUL__ASSERT(p->count[BOTH] + p->count[OF_B] + p->count[SUMMED] == b->count);
     return HAUL_OK;
 }
 
@@ -210,6 +220,7 @@ static haul_tensor *multiply_matrices(term *a, term *b, const plan *p)
     for (int group = BOTH; group <= OF_B; group++)
         for (int i = 0; i < p->count[group]; i++)
             result.dims[result.ndim++] = p->sizes[group][i];
+    HAUL__ASSERT(result.ndim <= HAUL_MAX_DIMS && p->count[SUMMED] > 0);
     const int64_t batch = p->product[BOTH], m = p->product[OF_A], n = p->product[OF_B], k = p->product[SUMMED];
     haul_tensor  *x = haul_reshape(a->t, p->count[BOTH] ? HAUL_SHAPE(batch, m, k) : HAUL_SHAPE(m, k));
     haul_tensor  *y = haul_reshape(b->t, p->count[BOTH] ? HAUL_SHAPE(batch, k, n) : HAUL_SHAPE(k, n));
@@ -235,6 +246,7 @@ static haul_status multiply(const haul__call *c, term *a, term *b, label_set kep
     for (int group = BOTH; group <= OF_B; group++)
         for (int i = 0; i < p.count[group]; i++)
             a->labels[a->count++] = p.labels[group][i];
+    HAUL__ASSERT(a->count <= HAUL_MAX_DIMS);
     return put(a, y);
 }
 
@@ -307,6 +319,7 @@ static haul_status read_labels(reader *r, int room, term *out)
 /* The sizes of a term's axes agree with those of earlier terms, or are 1. */
 static haul_status check_sizes(reader *r, const term *x, int operand)
 {
+    HAUL__ASSERT(x->count == x->t->shape.ndim);
     for (int d = 0; d < x->count; d++) {
         int64_t      *known = &r->sizes[x->labels[d]];
         const int64_t size = x->t->shape.dims[d];
@@ -336,6 +349,7 @@ static haul_status read_term(reader *r, int i, term *x)
 /* Without "->": the axes of an ellipsis, and the labels that occur once, in alphabetical order. */
 static void imply_result(const reader *r, term *out)
 {
+    HAUL__ASSERT(0 <= r->ellipsis && r->ellipsis <= LABELS - OF_ELLIPSIS);
     out->count = 0;
     for (int label = LABELS - r->ellipsis; label < LABELS; label++)
         out->labels[out->count++] = (signed char)label;
@@ -403,6 +417,7 @@ static haul_status einsum(haul__call *c)
             return haul_error_status();
     if (sum_others(&terms[0], labels_of(&out)) || arrange(&terms[0], out.labels, out.count))
         return haul_error_status();
+    HAUL__ASSERT(terms[0].count == out.count);
     if (terms[0].t == c->operands[0])
         terms[0].t = haul_view(terms[0].t, terms[0].t->shape); /* with a gradient of its own */
     c->results[0] = terms[0].t;
