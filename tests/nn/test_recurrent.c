@@ -186,6 +186,46 @@ static void test_recurrent__an_empty_batch_has_an_empty_result(void **state)
     haul_scope_pop(scope);
 }
 
+/* The second half of a tensor whose second half are the elements of t. */
+static haul_tensor *as_part(haul_tensor *t)
+{
+    const int64_t n = haul_tensor_dim(t, 0);
+    return haul_slice(haul_cat(HAUL_TENSORS(haul_ones_like(t), t), 0), 0, n, 2 * n, 1);
+}
+
+/* The states of a GRU and the gradient of its weight, in whose backward pass the gradient of the states is a part of
+ * another tensor. */
+static haul_tensor *gru_of(const haul__recurrent *r)
+{
+    haul_tensor *h, *g;
+    assert_int_equal(haul__recurrent_steps(HAUL__GRU, r, &h), HAUL_OK);
+    haul_tensor *both = haul_cat(HAUL_TENSORS(haul_zeros_like(haul_detach(h)), h), 0);
+    assert_int_equal(haul_grad(haul_sum(haul_square(both)), &(haul_tensor *){r->weight_ih}, 1, &g), HAUL_OK);
+    return haul_cat(HAUL_TENSORS(haul_reshape(haul_detach(h), HAUL_SHAPE(-1)), haul_reshape(g, HAUL_SHAPE(-1))), 0);
+}
+
+static void takes_parts(haul_device *device)
+{
+    const haul_shape shapes[] = {HAUL_SHAPE(3, 2, 4), HAUL_SHAPE(15, 4), HAUL_SHAPE(15, 5), HAUL_SHAPE(2, 15),
+                                 HAUL_SHAPE(1, 2, 5)};
+    haul_tensor     *t[5];
+    for (int i = 0; i < 5; i++)
+        t[i] = sample_tensor(device, HAUL_F32, shapes[i], (unsigned)i + 1, NULL);
+    haul__recurrent r = {t[0], haul_set_requires_grad(t[1], true), t[2], t[3], t[4], HAUL_NONE, {.reverse = false}};
+    haul_tensor    *want = gru_of(&r);
+    r.x = as_part(t[0]);
+    r.weight_hh = as_part(t[2]);
+    r.bias = as_part(t[3]);
+    r.state = as_part(t[4]);
+    assert_equal_bits(gru_of(&r), want, "parts of tensors");
+}
+
+static void test_recurrent__operands_may_be_parts_of_tensors(void **state)
+{
+    (void)state;
+    on_devices(takes_parts);
+}
+
 static haul_tensor *f32(haul_shape shape)
 {
     return haul_zeros(HAUL_F32, shape);
@@ -237,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_recurrent__threads_do_not_change_bits),
         cmocka_unit_test(test_recurrent__an_empty_batch_has_an_empty_result),
         cmocka_unit_test(test_recurrent__operations_name_the_operand),
+        cmocka_unit_test(test_recurrent__operands_may_be_parts_of_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

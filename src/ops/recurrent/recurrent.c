@@ -6,6 +6,7 @@
  * step copies. */
 #include "ops/recurrent/recurrent.h"
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -202,6 +203,7 @@ typedef struct place {
 
 static place place_of(const sizes *s, bool reverse, int64_t step)
 {
+    HAUL__ASSERT(0 <= step && step < s->steps);
     const int64_t t = reverse ? s->steps - 1 - step : step;
     return reverse ? (place){t, t + 1, t} : (place){t, t, t + 1};
 }
@@ -217,19 +219,21 @@ typedef struct product {
 static haul_status multiply(const haul__call *c, const product *p)
 {
     const int64_t *b = p->b->strides;
-    haul__gemm     g = {
-            .batch = 1,
-            .m = p->m,
-            .n = p->n,
-            .k = p->k,
-            .a_row = p->k,
-            .a_col = 1,
-            .b_row = p->transposed ? b[1] : b[0],
-            .b_col = p->transposed ? b[0] : b[1],
-            .c_row = p->c_row,
-            .a_offset = p->a_at,
-            .c_offset = p->c_at,
-            .accumulate = p->accumulate,
+    HAUL__ASSERT(p->b->shape.dims[p->transposed ? 0 : 1] == p->n && p->b->shape.dims[p->transposed ? 1 : 0] == p->k);
+    HAUL__ASSERT(p->c_row >= p->n);
+    haul__gemm g = {
+        .batch = 1,
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .a_row = p->k,
+        .a_col = 1,
+        .b_row = p->transposed ? b[1] : b[0],
+        .b_col = p->transposed ? b[0] : b[1],
+        .c_row = p->c_row,
+        .a_offset = p->a_at,
+        .c_offset = p->c_at,
+        .accumulate = p->accumulate,
     };
     g.c_batch = g.m * g.c_row;
     return g.m && g.n ? haul__gemm_run(c, &g, p->c, p->a, p->b, p->bias) : HAUL_OK;
@@ -241,12 +245,13 @@ static haul_status put(const haul__call *c, haul_tensor *to, int64_t at, haul_te
     const int        last = to->shape.ndim - 1;
     const haul_shape shape = HAUL_SHAPE(to->shape.dims[last - 1], to->shape.dims[last]);
     const int64_t    strides[] = {shape.dims[1], 1}, entry = shape.dims[0] * shape.dims[1];
-    haul_tensor     *target = haul__view_as(c, to, &shape, strides, at * entry);
+    HAUL__ASSERT((at + 1) * entry <= to->count && (!from || (from_at + 1) * entry <= from->count));
+    haul_tensor *target = haul__view_as(c, to, &shape, strides, to->offset + at * entry);
     if (!target)
         return haul_error_status();
     if (!from)
         return haul__fill_elements(target, 0, c->operation->name);
-    haul_tensor *source = haul__view_as(c, from, &shape, strides, from_at * entry);
+    haul_tensor *source = haul__view_as(c, from, &shape, strides, from->offset + from_at * entry);
     return source ? haul__copy_elements(target, source, c->operation->name) : haul_error_status();
 }
 
@@ -310,18 +315,19 @@ static haul_status forward_step(const layer *l, int64_t step)
     const sizes      *s = &l->s;
     const place       t = place_of(s, l->attributes->reverse, step);
     const int64_t     entry = s->n * s->hidden, row = t.at * s->n * l->gates_row;
-    recurrent_params  p = {
-         .items = s->n,
-         .n = s->hidden,
-         .step = t.at,
-         .lengths = l->lengths ? l->lengths->offset : -1,
-         .gates = l->gates->offset + row,
-         .h = h->offset + t.after * entry,
-         .h_before = h->offset + t.before * entry,
-         .c = cell->offset + t.after * entry,
-         .c_before = cell->offset + t.before * entry,
-         .part = l->part ? l->part->offset : 0,
-         .relu = l->attributes->relu,
+    HAUL__ASSERT((l->part != NULL) == (l->kind->cell == HAUL__GRU) && row + s->n * l->gates_row <= l->gates->count);
+    recurrent_params p = {
+        .items = s->n,
+        .n = s->hidden,
+        .step = t.at,
+        .lengths = l->lengths ? l->lengths->offset : -1,
+        .gates = l->gates->offset + row,
+        .h = h->offset + t.after * entry,
+        .h_before = h->offset + t.before * entry,
+        .c = cell->offset + t.after * entry,
+        .c_before = cell->offset + t.before * entry,
+        .part = l->part ? l->part->offset : 0,
+        .relu = l->attributes->relu,
     };
     const product part = {
         .m = s->n,
@@ -397,10 +403,12 @@ static haul_status forward(haul__call *c)
     if (kind->cell == HAUL__GRU) {
         l.part = haul__temporary(c, c->operands[X]->dtype, &HAUL_SHAPE(l.s.n, l.s.gates));
         if (l.part && haul__has(c, BIAS))
-            l.part_bias = haul__view_as(c, c->operands[BIAS], &HAUL_SHAPE(l.s.gates), (const int64_t[]){1}, l.s.gates);
+            l.part_bias = haul__view_as(c, c->operands[BIAS], &HAUL_SHAPE(l.s.gates), NULL,
+                                        c->operands[BIAS]->offset + l.s.gates);
         if (!l.part || (haul__has(c, BIAS) && !l.part_bias))
             return haul_error_status();
     }
+    HAUL__ASSERT(l.s.gates == kind->gates * l.s.hidden);
     const place first = place_of(&l.s, l.attributes->reverse, 0);
     for (int i = 0; i < kind->states && !status; i++)
         status = put(c, c->results[i], first.before, haul__has(c, STATE) ? c->operands[STATE] : NULL, i);
@@ -435,6 +443,7 @@ static haul_status backward_infer(haul__call *c)
     const sizes            s = backward_sizes(c);
     const haul_dtype       dtype = c->operands[STATES]->dtype;
     const haul_shape       gates = HAUL_SHAPE(s.steps, s.n, s.gates);
+    HAUL__ASSERT(s.steps > 0 && s.gates == kind->gates * s.hidden);
     if (haul__describe(c, 0, dtype, &gates) || (kind->cell == HAUL__GRU && haul__describe(c, 2, dtype, &gates)))
         return haul_error_status();
     return haul__describe(c, 1, dtype, &HAUL_SHAPE(kind->states, s.n, s.hidden));
@@ -461,21 +470,22 @@ static haul_status backward_step(haul__call *c, const sizes *s, int64_t step)
     haul_tensor                      *dh = kind->cell == HAUL__GRU ? c->results[2] : dx;
     const place                       t = place_of(s, a->reverse, step);
     const int64_t                     entry = s->n * s->hidden, row = t.at * s->n * s->gates;
-    recurrent_params                  p = {
-                         .items = s->n,
-                         .n = s->hidden,
-                         .step = t.at,
-                         .lengths = lengths ? lengths->offset : -1,
-                         .gates = gates ? gates->offset + t.at * s->n * kind->kept * s->hidden : 0,
-                         .h = states->offset + t.after * entry,
-                         .h_before = states->offset + t.before * entry,
-                         .g_before = gradient_at(gh, t.before * entry),
-                         .gc_before = gradient_at(gc, t.before * entry),
-                         .dx = dx->offset + row,
-                         .dh = dh->offset + row,
-                         .dstate = dstate->offset,
-                         .c_step = entry,
-                         .relu = a->relu,
+    HAUL__ASSERT((gates != NULL) == (kind->kept > 0) && row + s->n * s->gates <= dx->count);
+    recurrent_params p = {
+        .items = s->n,
+        .n = s->hidden,
+        .step = t.at,
+        .lengths = lengths ? lengths->offset : -1,
+        .gates = gates ? gates->offset + t.at * s->n * kind->kept * s->hidden : 0,
+        .h = states->offset + t.after * entry,
+        .h_before = states->offset + t.before * entry,
+        .g_before = gradient_at(gh, t.before * entry),
+        .gc_before = gradient_at(gc, t.before * entry),
+        .dx = dx->offset + row,
+        .dh = dh->offset + row,
+        .dstate = dstate->offset,
+        .c_step = entry,
+        .relu = a->relu,
     };
     p.c = p.h;
     p.c_before = p.h_before;
