@@ -6,6 +6,7 @@
  * next one is there, so that two of them exist at a time. Many queries are taken in blocks (blocks.c). */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
@@ -62,7 +63,8 @@ haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask, bool
 {
     if (haul__failed(scores))
         return scores;
-    const int     ndim = scores->shape.ndim;
+    const int ndim = scores->shape.ndim;
+    HAUL__ASSERT(ndim >= 2 && row >= 0);
     const int64_t rows = scores->shape.dims[ndim - 2], columns = scores->shape.dims[ndim - 1];
     if (!haul__is_none(mask) && !haul__failed(mask))
         scores = after(scores, mask->dtype == HAUL_BOOL ? only(scores, mask)
@@ -99,6 +101,7 @@ static bool takes_blocks(const haul__call *c)
     enum { MANY = 1024, MANY_CAUSAL = 512 };
     const attention_attributes *a = haul__attributes_of(c);
     const haul_shape           *q = &c->operands[QUERY]->shape;
+    HAUL__ASSERT(q->ndim >= 2);
     return q->dims[q->ndim - 2] > (a->causal ? MANY_CAUSAL : MANY) && c->operands[QUERY]->count &&
            c->operands[KEY]->count && c->operands[VALUE]->count && a->dropout == 0 && !haul_autocast_dtype(c->device) &&
            !(haul__has(c, MASK) && haul__tracks(c->operands[MASK]));
@@ -111,7 +114,8 @@ static haul_status attention(haul__call *c)
     if (check(c) || haul_set_device(c->device)) /* the call's scope restores the setting */
         return haul_error_status();
     int64_t features = q->shape.dims[q->shape.ndim - 1];
-    double  scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
+    HAUL__ASSERT(features >= 0);
+    double scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
     if (takes_blocks(c)) {
         c->results[0] = haul__attention_in_blocks(c->operands[QUERY], c->operands[KEY], c->operands[VALUE],
                                                   c->operands[MASK], scale, a->causal);

@@ -3,6 +3,7 @@
 #include "ops/attention/attention.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/scope.h"
 #include "engine/copy.h"
@@ -34,10 +35,12 @@ typedef struct block {
 
 static block block_of(const attention *a, int i)
 {
+    HAUL__ASSERT(0 <= i && i < a->blocks);
     block b = {.begin = i * a->rows, .keys = a->keys};
     b.end = b.begin + a->rows < a->queries ? b.begin + a->rows : a->queries;
     if (a->causal && b.end < b.keys)
         b.keys = b.end;
+    HAUL__ASSERT(b.begin < b.end && b.end <= a->queries && 0 < b.keys && b.keys <= a->keys);
     return b;
 }
 
@@ -59,6 +62,7 @@ static haul_status prepare(const haul__operation *operation, haul_tensor *const 
         return haul_error_status();
     const int64_t lead =
         a->q->count / (a->q->shape.dims[a->q->shape.ndim - 2] * a->q->shape.dims[a->q->shape.ndim - 1]);
+    HAUL__ASSERT(lead > 0); /* there are elements */
     a->queries = a->q->shape.dims[a->q->shape.ndim - 2];
     a->keys = a->k->shape.dims[a->k->shape.ndim - 2];
     const int64_t wanted = MOST_SCORES / lead / a->keys / LEAST_ROWS * LEAST_ROWS;
@@ -67,6 +71,7 @@ static haul_status prepare(const haul__operation *operation, haul_tensor *const 
     if (blocks > INT32_MAX)
         return haul__fail(HAUL_UNSUPPORTED, operation->name, "query", "%lld queries are too many",
                           (long long)a->queries);
+    HAUL__ASSERT(a->rows >= LEAST_ROWS && a->rows % LEAST_ROWS == 0 && a->rows * blocks >= a->queries);
     a->blocks = (int)blocks;
     return HAUL_OK;
 }
@@ -125,6 +130,7 @@ static haul_status add_rows(haul_tensor **sum, haul_tensor *more, haul_scope *sc
     if (haul__failed(more))
         return haul_error_status();
     if (*sum) {
+        HAUL__ASSERT((*sum)->shape.dims[more->shape.ndim - 2] >= more->shape.dims[more->shape.ndim - 2]);
         haul_tensor *rows = haul_slice(*sum, -2, 0, more->shape.dims[more->shape.ndim - 2], 1);
         return haul_add_into(rows, rows, more);
     }
@@ -164,6 +170,7 @@ static haul_tensor *with_all_keys(const attention *a, haul_tensor *d)
 {
     haul_shape shape = d->shape;
     shape.dims[d->shape.ndim - 2] = a->keys - d->shape.dims[d->shape.ndim - 2];
+    HAUL__ASSERT(shape.dims[d->shape.ndim - 2] >= 0);
     if (!shape.dims[d->shape.ndim - 2])
         return d;
     haul_tensor *zeros = haul_to(haul_zeros(d->dtype, shape), d->storage->device);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "base/text/plain.h"
 #include "engine/operation.h"
@@ -69,6 +70,7 @@ static haul_status infer_scatter(haul__call *c)
         return haul__fail(HAUL_SHAPE, c->operation->name, "x",
                           "x has shape %s, and axis %d cannot be divided among %d ranks; a multiple of %d is expected",
                           haul__shape_text(&shape, have, sizeof have), (int)a->axis, ranks, ranks);
+    HAUL__ASSERT(ranks > 0);
     shape.dims[a->axis] /= ranks;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
@@ -103,6 +105,7 @@ static haul_status download(const host_call *h, void *to)
 
 static haul_status move_reduce(const host_call *h)
 {
+    HAUL__ASSERT(h->in_bytes == h->out_bytes && h->x->dtype == h->y->dtype);
     const haul__tree tree = tree_of(h);
     if (download(h, h->out))
         return haul_error_status();
@@ -113,6 +116,7 @@ static haul_status move_reduce(const host_call *h)
 /* The operand is copied on its device, where the sum is then made. */
 static haul_status reduce_on_device(const haul__call *c, const host_call *h)
 {
+    HAUL__ASSERT(h->in_bytes == h->out_bytes && h->x->storage->device == h->y->storage->device);
     const haul__tree  tree = tree_of(h);
     const size_t      size = haul__dtype_size(h->x->dtype);
     const haul__copy  copy = {.operation = h->call->name,
@@ -126,6 +130,7 @@ static haul_status reduce_on_device(const haul__call *c, const host_call *h)
 
 static haul_status move_broadcast(const host_call *h)
 {
+    HAUL__ASSERT(h->in_bytes == h->out_bytes);
     if (download(h, h->out))
         return haul_error_status();
     return haul__work_wait(haul__group_broadcast_begin(h->group, h->call, h->out, (int64_t)h->out_bytes, h->axis));
@@ -134,6 +139,7 @@ static haul_status move_broadcast(const host_call *h)
 /* The portions of ranks arrive one after the other, and are then rows of the axis. */
 static haul_status move_gather(const host_call *h)
 {
+    HAUL__ASSERT(h->out_bytes == h->in_bytes * (size_t)h->ranks);
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->x->shape, h->axis, haul__dtype_size(h->x->dtype));
     char                   *all = haul__malloc(h->out_bytes + 1);
     if (!all)
@@ -150,6 +156,7 @@ static haul_status move_gather(const host_call *h)
 /* Each rank gets its part of all ranks' operands, and adds them in the order of the tree. */
 static haul_status add_parts(const host_call *h, char *parts)
 {
+    HAUL__ASSERT(h->ranks > 0 && h->in_bytes == h->out_bytes * (size_t)h->ranks);
     const haul__tree tree = tree_of(h);
     void           **sums = haul__malloc((size_t)h->ranks * sizeof *sums);
     if (!sums)
@@ -164,6 +171,7 @@ static haul_status add_parts(const host_call *h, char *parts)
 /* `parts` has the operand first, and then what arrives. */
 static haul_status move_scatter(const host_call *h)
 {
+    HAUL__ASSERT(h->in_bytes == h->out_bytes * (size_t)h->ranks);
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->y->shape, h->axis, haul__dtype_size(h->x->dtype));
     int64_t                *bytes = haul__malloc((size_t)h->ranks * sizeof *bytes);
     char                   *packed = haul__malloc(h->in_bytes + 1), *parts = haul__malloc(h->in_bytes + 1);
@@ -189,6 +197,7 @@ static haul_status move_scatter(const host_call *h)
 
 static haul_status upload(const haul__call *c, const host_call *h)
 {
+    HAUL__ASSERT(h->y->contiguous && h->out_bytes == haul_tensor_bytes(h->y));
     return haul__transfer(&(haul__copy){.operation = h->call->name,
                                         .to = {h->y->storage, (size_t)h->y->offset * haul__dtype_size(h->y->dtype)},
                                         .from_host = h->out,
@@ -229,6 +238,7 @@ static haul_status compute(haul__call *c, haul_status (*move)(const host_call *h
     if (!h.group)
         return haul_error_status();
     h.ranks = haul_group_size(h.group);
+    HAUL__ASSERT(h.x->contiguous && h.ranks > 0);
     h.in_bytes = haul_tensor_bytes(h.x);
     h.out_bytes = haul_tensor_bytes(h.y);
     if (haul__is_dry())
@@ -311,8 +321,9 @@ static void gradient_broadcast(haul__gradient *g)
     const collective_attributes *a = g->attributes;
     const collective_attributes  sums = {.group = a->group};
     haul_group                  *group = haul__group_of_number(a->group, g->operation->name);
-    haul_tensor                 *sum = group ? in_sums(&haul__operation_all_reduce, &sums, g->results[0]) : NULL;
-    const bool                   is_root = group && haul_group_rank(group) == a->axis;
+    HAUL__ASSERT(!group || a->axis < haul_group_size(group));
+    haul_tensor *sum = group ? in_sums(&haul__operation_all_reduce, &sums, g->results[0]) : NULL;
+    const bool   is_root = group && haul_group_rank(group) == a->axis;
     g->operands[0] = haul__failed(sum) || is_root ? sum : haul_zeros_like(sum);
 }
 

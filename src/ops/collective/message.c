@@ -6,6 +6,7 @@
 #include <haul/group.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "engine/attribute_shape.h"
 #include "engine/node.h"
@@ -50,6 +51,7 @@ static haul_status infer_send_backward(haul__call *c)
 {
     const message_attributes *a = haul__attributes_of(c);
     const haul_shape          shape = haul__shape_of_attribute(&a->shape);
+    HAUL__ASSERT(0 <= shape.ndim && shape.ndim <= HAUL_MAX_DIMS && (haul_dtype)a->dtype < HAUL_DTYPE_END);
     return haul__describe(c, 0, (haul_dtype)a->dtype, &shape);
 }
 
@@ -62,6 +64,7 @@ static haul_status infer_receive_backward(haul__call *c)
 
 static haul_status download(const haul__call *c, const haul_tensor *x, void *to)
 {
+    HAUL__ASSERT(x->contiguous);
     const size_t size = haul__dtype_size(x->dtype);
     return haul__transfer(&(haul__copy){.operation = c->operation->name,
                                         .to_host = to,
@@ -71,6 +74,7 @@ static haul_status download(const haul__call *c, const haul_tensor *x, void *to)
 
 static haul_status upload(const haul__call *c, haul_tensor *y, const void *from)
 {
+    HAUL__ASSERT(y->contiguous);
     const size_t size = haul__dtype_size(y->dtype);
     return haul__transfer(&(haul__copy){.operation = c->operation->name,
                                         .to = {y->storage, (size_t)y->offset * size},
@@ -102,7 +106,8 @@ static haul_status move(const haul__call *c, haul_tensor *t, bool sends, bool is
     char                      text[192];
     const haul__group_call    call = {.name = c->operation->name, .what = text};
     const int64_t             bytes = (int64_t)haul_tensor_bytes(t);
-    haul_group               *group = haul__group_of_number(a->group, call.name);
+    HAUL__ASSERT(bytes > 0 && room);
+    haul_group *group = haul__group_of_number(a->group, call.name);
     if (!group || write_text(c, t, is_gradient, text, sizeof text))
         return haul_error_status();
     if (sends)
@@ -117,6 +122,7 @@ static haul_status run(const haul__call *c, haul_tensor *t, bool sends, bool is_
     const size_t bytes = haul_tensor_bytes(t);
     int64_t      number = 0, zero = 0;
     haul_status  status = HAUL_OK;
+    HAUL__ASSERT(t == (sends ? c->operands[0] : c->results[0]) && (!is_gradient || c->count == 2));
     if (bytes && haul__is_dry()) {
         status = sends ? HAUL_OK : upload(c, t, &zero);
     } else if (bytes) {
@@ -179,6 +185,7 @@ static void gradient_send(haul__gradient *g)
     message_attributes a = *(const message_attributes *)g->attributes;
     haul__shape_to_attribute(&a.shape, haul__operand_shape(g, 0));
     a.dtype = (int32_t)haul__operand_dtype(g, 0);
+    HAUL__ASSERT(!haul__is_none(g->saved_results[1]));
     g->operands[0] = make_gradient(g, &haul__operation_send_backward, &a);
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "ops/pointwise/internal.h"
 
@@ -81,6 +82,7 @@ static haul_status output_size(const haul__call *c, const haul__conv2d_attribute
             "the weight spans %lld %s, but x has %lld with its padding; use more padding or a smaller kernel",
             (long long)reach, what, (long long)padded);
     *out = (padded - reach) / at->stride[axis] + 1;
+    HAUL__ASSERT(*out > 0 && (*out - 1) * at->stride[axis] + reach <= padded);
     return HAUL_OK;
 }
 
@@ -100,7 +102,8 @@ static haul_status infer_data(haul__call *c)
 {
     const haul__conv2d_attributes *at = haul__attributes(c);
     const int64_t                 *dy = c->operands[0]->shape.dims, *weight = c->operands[1]->shape.dims;
-    haul_shape                     shape = HAUL_SHAPE(dy[0], weight[1] * at->groups, at->size[0], at->size[1]);
+    HAUL__ASSERT(!at->given && at->size[0] > 0 && at->size[1] > 0 && dy[1] == weight[0]);
+    haul_shape shape = HAUL_SHAPE(dy[0], weight[1] * at->groups, at->size[0], at->size[1]);
     return haul__conv2d_describe(c, &shape, true);
 }
 
@@ -109,7 +112,8 @@ static haul_status infer_weight(haul__call *c)
 {
     const haul__conv2d_attributes *at = haul__attributes(c);
     const int64_t                 *x = c->operands[0]->shape.dims, *dy = c->operands[1]->shape.dims;
-    haul_shape                     shape = HAUL_SHAPE(dy[1], x[1] / at->groups, at->taps[0], at->taps[1]);
+    HAUL__ASSERT(!at->given && at->taps[0] > 0 && at->taps[1] > 0 && x[0] == dy[0] && x[1] % at->groups == 0);
+    haul_shape shape = HAUL_SHAPE(dy[1], x[1] / at->groups, at->taps[0], at->taps[1]);
     return haul__conv2d_describe(c, &shape, false);
 }
 
@@ -235,6 +239,7 @@ static haul_status pad_same(haul__call *c, haul__conv2d_attributes *at, haul_ten
         if (!haul__mul_size(at->dilation[i], c->operands[1]->shape.dims[2 + i] - 1, &total) || total > INT32_MAX)
             return haul__fail(HAUL_INVALID_ARGUMENT, name, "dilation",
                               "dilation is too large: the weight, dilated, must have less than 2^31 elements each way");
+        HAUL__ASSERT(total >= 0);
         at->padding[i] = total / 2;
         more[i] = total % 2;
     }

@@ -8,6 +8,7 @@
  * the zeros before the next one, where both have some. */
 #include "ops/conv/conv2d_flat.h"
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "engine/copy.h"
 #include "kernels/constants.h"
@@ -252,6 +253,7 @@ static int64_t at_least_one(int64_t v)
 /* Allocates the planes of `images`, each phase with `gap` zeros behind it. */
 static haul_tensor *room_for(const haul__convolution *v, const haul__flat_planes *p, int64_t images, int64_t gap)
 {
+    HAUL__ASSERT(images >= 0 && gap >= 0 && p->slack >= 0);
     haul_shape shape =
         HAUL_SHAPE(images * haul__flat_elements(p) + p->channels * p->phases[0] * p->phases[1] * gap + p->slack);
     return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
@@ -272,6 +274,9 @@ static void join_rows(conv2d_pad_params *p, const haul_device *device)
 static haul_status pad(const haul__convolution *v, haul_tensor *t, const haul__flat_planes *to, haul_tensor *room,
                        int64_t first, int64_t images, int64_t gap)
 {
+    HAUL__ASSERT((first + images) * to->channels * to->h * to->w <= t->count);
+    HAUL__ASSERT(images * haul__flat_elements(to) + to->channels * to->phases[0] * to->phases[1] * gap + to->slack <=
+                 room->count);
     conv2d_pad_params p = {
         .images = images,
         .channels = to->channels,
@@ -326,6 +331,7 @@ static haul_status take_weight(const haul__convolution *v, taps *t)
     const haul__conv2d *c = &v->settings;
     const int64_t       outs = c->c_out / c->groups, ins = c->c_in / c->groups, count = c->kh * c->kw;
     const bool          data = c->pass == HAUL__CONV2D_DATA;
+    HAUL__ASSERT(v->weight->count == c->groups * outs * ins * count);
     *t = (taps){
         .weight = haul__as_dtype(v->call, v->weight, haul__sum_dtype(c->dtype)),
         .group = outs * ins * count,
@@ -349,11 +355,21 @@ static haul_status take_weight(const haul__convolution *v, taps *t)
     return haul__status_of(t->weight);
 }
 
+/* True if the weight, `size` long, has the taps. */
+static bool are_taps(const haul__flat_axis *a, int64_t size)
+{
+    const int64_t last = a->first + (a->count - 1) * a->step;
+    return !a->count || (0 <= a->first && a->first < size && 0 <= last && last < size);
+}
+
 /* Completes the params, which have sizes, steps and strides of the result. */
 static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, const taps *t,
                              const haul__flat_axis *down, const haul__flat_axis *across, const haul__flat_planes *from,
                              haul_tensor *padded, haul_tensor *out, int64_t first, int64_t images)
 {
+    HAUL__ASSERT(are_taps(down, v->settings.kh) && are_taps(across, v->settings.kw));
+    HAUL__ASSERT(p->y_offset + (down->length - 1) * p->y_row + (across->length - 1) * p->y_column < p->y_plane);
+    HAUL__ASSERT((first + images) * v->settings.groups * p->m * p->y_plane <= out->count);
     haul_tensor *in[] = {padded, t->weight, v->bias ? v->bias : t->weight};
     p->groups = v->settings.groups;
     p->images = images;
@@ -367,6 +383,7 @@ static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, 
     p->start = down->start * from->columns + across->start;
     p->plane = images * from->rows * from->columns;
     p->channel = p->plane * from->phases[0] * from->phases[1];
+    HAUL__ASSERT(p->groups * p->channels * p->channel <= padded->count);
     p->phases_h = from->phases[0];
     p->phases_w = from->phases[1];
     p->weight_offset = t->weight->offset + down->first * t->row + across->first * t->column;
@@ -468,6 +485,7 @@ static haul_status run_chunks(const haul__convolution *v, const haul__flat_plane
     wide.bias = v->bias ? haul__as_dtype(v->call, v->bias, haul__sum_dtype(v->settings.dtype)) : NULL;
     if (v->bias && !wide.bias)
         return haul_error_status();
+    HAUL__ASSERT(most > 0);
     haul_tensor *room = room_for(v, from, n < most ? n : most, 0);
     haul_status  status = haul__status_of(room);
     for (int64_t first = 0; first < n && !status; first += most)
@@ -492,6 +510,7 @@ haul_status haul__conv2d_flat_data(const haul__convolution *v)
 /* How many elements of `span` make a piece, of which there are no more than their sums, `count` for each, have room. */
 static int64_t piece_of(int64_t span, int64_t count)
 {
+    HAUL__ASSERT(span > 0 && count > 0);
     int64_t most = at_least_one(PARTIAL_SUMS / count), least = haul__ceil_div(span, most);
     return least > PIECE ? haul__ceil_div(least, PIECE_STEP) * PIECE_STEP : PIECE;
 }
@@ -515,8 +534,9 @@ static haul_tensor *weight_pieces(const haul__convolution *v)
     int64_t                 span = ((c->n - 1) * from.rows + c->out_h - 1) * from.columns + c->out_w;
     int64_t                 piece = piece_of(span, at_least_one(c->c_out * channels * c->kh * c->kw));
     haul_shape              shape = HAUL_SHAPE(haul__ceil_div(span, piece), c->c_out, channels, c->kh, c->kw);
-    haul_tensor            *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
-    haul_tensor            *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
+    HAUL__ASSERT(shape.dims[0] * piece >= span && piece % PIECE_STEP == 0);
+    haul_tensor *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
+    haul_tensor *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
     if (!padded || !spread || !sums || pad(v, v->x, &from, padded, 0, c->n, 0) ||
         pad(v, v->y, &dy, spread, 0, c->n, gap))
         return NULL;
@@ -550,6 +570,7 @@ haul_status haul__conv2d_flat_weight(const haul__convolution *v)
     haul_tensor *sums = weight_pieces(v), *sum;
     if (!sums)
         return haul_error_status();
+    HAUL__ASSERT(sums->count == sums->shape.dims[0] * v->weight->count);
     if (v->weight->dtype == sums->dtype)
         return haul_sum_into(v->weight, sums, HAUL_AXES(0));
     sum = haul_sum(sums, HAUL_AXES(0));

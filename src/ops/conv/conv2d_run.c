@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "engine/copy.h"
 #include "engine/layout/reorder.h"
@@ -59,6 +60,8 @@ static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
         .relu = at->relu,
         .channels_last = at->channels_last,
     };
+    HAUL__ASSERT(s.n == shapes[Y]->dims[0] && s.c_out == shapes[Y]->dims[1] &&
+                 s.c_in == shapes[WEIGHT]->dims[1] * s.groups);
     s.tf32 = s.dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     for (int i = 0; i < 2; i++) {
         s.stride[i] = at->stride[i];
@@ -126,6 +129,7 @@ static task task_of(const haul__call *c)
     for (enum part k = X; k <= BIAS; k++)
         for (int last = 0; t.given[k] && last <= t.asked.channels_last; last++)
             t.fits[last][k] = k == BIAS || is_laid(t.given[k], last);
+    HAUL__ASSERT(t.given[X] && t.given[WEIGHT] && t.given[Y]);
     t.asked.has_bias = t.given[BIAS] != NULL;
     t.now = (haul__convolution){.call = c, .settings = t.asked};
     return t;
@@ -157,6 +161,7 @@ static const void *form(void *of, int i)
     haul__conv2d *problem = &t->now.settings;
     int           widths = haul__is_half(t->asked.dtype) ? 2 : 1, fusions = 1 + t->asked.relu + t->asked.has_bias;
     int           fusion = i / widths % fusions, layout = i / widths / fusions;
+    HAUL__ASSERT(i >= 0);
     if (layout > t->asked.channels_last)
         return NULL;
     problem->channels_last = t->asked.channels_last && layout == 0;
@@ -188,6 +193,7 @@ static haul_tensor *lay(const task *t, enum part i, bool channels_last)
     const pass       *p = pass_of(c);
     haul_tensor      *given = t->given[i];
     int64_t           strides[HAUL_MAX_DIMS];
+    HAUL__ASSERT(given && (!channels_last || t->asked.channels_last));
     if (t->fits[channels_last][i])
         return given;
     if (i != p->result)
@@ -204,7 +210,8 @@ static haul_tensor *widen(const task *t, enum part i, haul_tensor *laid)
 {
     const haul__call *c = t->now.call;
     const pass       *p = pass_of(c);
-    haul_tensor      *wide = haul__temporary_strided(c, HAUL_F32, &laid->shape, laid->strides);
+    HAUL__ASSERT(haul__is_half(laid->dtype) || laid->dtype == t->asked.dtype);
+    haul_tensor *wide = haul__temporary_strided(c, HAUL_F32, &laid->shape, laid->strides);
     return wide && (i == p->result || haul__copy_elements(wide, laid, c->operation->name) == HAUL_OK) ? wide : NULL;
 }
 
@@ -227,6 +234,7 @@ static haul_status prepare(task *t)
         if (is_wide(t) && !t->wide[i] && !(t->wide[i] = widen(t, i, t->laid[last][i])))
             return haul_error_status();
         *parts[i] = is_wide(t) ? t->wide[i] : t->laid[last][i];
+        HAUL__ASSERT(i == BIAS || (*parts[i])->dtype == problem->dtype);
         place(problem, i, *parts[i]);
     }
     return HAUL_OK;
@@ -247,7 +255,8 @@ static haul_status complete_result(task *t)
     const pass         *p = pass_of(c);
     const haul__conv2d *problem = &t->now.settings;
     haul_tensor        *y = t->laid[problem->channels_last][p->result];
-    haul_status         status = HAUL_OK;
+    HAUL__ASSERT(y && haul__shape_equal(&y->shape, &c->results[0]->shape));
+    haul_status status = HAUL_OK;
     if (is_wide(t))
         status = haul__copy_elements(y, t->wide[p->result], c->operation->name);
     if (!status && t->asked.has_bias && !problem->has_bias)
@@ -269,6 +278,7 @@ static haul_status convolve(haul__stream *s, const haul__command *command)
     *parts[p->result] = haul__library_output(command, 0);
     for (int i = 0; i < p->count; i++)
         *parts[p->operands[i]] = haul__library_input(command, i);
+    HAUL__ASSERT(problem.x && problem.weight && problem.y && (problem.bias != NULL) == problem.has_bias);
     problem.scratch = scratch ? &scratch->buffer : NULL;
     problem.scratch_bytes = scratch ? scratch->bytes : 0;
     return command->by->run(s, &problem);
@@ -287,6 +297,7 @@ static haul_status run(void *of, const haul__implementation *by, int64_t *refuse
     for (int i = 0; i < p->count; i++)
         if (parts[p->operands[i]])
             in[count++] = parts[p->operands[i]];
+    HAUL__ASSERT(count == 2 || (count == 3 && t->now.settings.has_bias));
     const haul__conv2d *problem = &t->now.settings;
     return haul__call_library(c, &(haul__library){.by = by,
                                                   .run = convolve,
@@ -317,6 +328,7 @@ static haul_status compute_flat(void *of)
     };
     task       *t = of;
     haul_status status = prepare(t);
+    HAUL__ASSERT(!t->now.settings.relu && !t->now.settings.channels_last);
     return status ? status : passes_of[t->now.settings.pass](&t->now);
 }
 

@@ -2,6 +2,7 @@
  * (haul_unfold along the depth); the layers that a transposed convolution makes are added up (haul_fold). */
 #include <haul/volume.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 #include "ops/pool/triple.h"
@@ -129,6 +130,7 @@ static haul_status conv3d(haul__call *c)
                           "a smaller kernel",
                           (long long)depth);
     depth = (depth - reach - 1) / a.stride[0] + 1;
+    HAUL__ASSERT(depth > 0 && (depth - 1) * a.stride[0] + reach < of[2] + 2 * a.padding[0]);
     haul_tensor *layers = haul_unfold(haul_reshape(x, HAUL_SHAPE(n, of[1], of[2], rows * columns)), taps, .size_w = 1,
                                       .stride = DEPTH(a.stride, 1), .padding = DEPTH(a.padding, HAUL_ZERO),
                                       .dilation = DEPTH(a.dilation, 1));
@@ -144,6 +146,7 @@ static haul_status conv3d(haul__call *c)
     if (haul__failed(y))
         return haul_error_status();
     const int64_t *made = y->shape.dims;
+    HAUL__ASSERT(y->shape.dims[0] == n * depth);
     return give(c, exchanged(haul_reshape(y, HAUL_SHAPE(n, depth, made[1], made[2], made[3]))));
 }
 
@@ -191,6 +194,7 @@ static haul_status conv_transpose3d(haul__call *c)
     if (haul__failed(y))
         return haul_error_status();
     const int64_t channels = y->shape.dims[1], rows = y->shape.dims[2], columns = y->shape.dims[3];
+    HAUL__ASSERT(y->shape.dims[0] == n * in && channels % taps == 0);
     y = exchanged(haul_reshape(y, HAUL_SHAPE(n, in, channels, rows, columns)));
     y = haul_fold(haul_reshape(y, HAUL_SHAPE(n, channels, in * rows * columns)), depth, rows * columns, taps,
                   .size_w = 1, .stride = DEPTH(a.stride, 1), .padding = DEPTH(a.padding, HAUL_ZERO),

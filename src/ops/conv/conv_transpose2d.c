@@ -2,6 +2,7 @@
  * that pass, so weight is [C_in, C_out / groups, KH, KW]. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "ops/conv/conv2d.h"
 
@@ -83,6 +84,7 @@ static haul_status output_size(const haul__call *c, haul__conv_transpose2d_attri
             HAUL_SHAPE, c->operation->name, "padding",
             "x gives %lld %s, from which the padding removes %lld at each side, so none are left; use less padding",
             (long long)padded, what, (long long)at->padding[axis]);
+    HAUL__ASSERT((at->size[axis] + 2 * at->padding[axis] - reach - 1) / at->stride[axis] + 1 == x);
     return HAUL_OK;
 }
 

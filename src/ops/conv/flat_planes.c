@@ -1,6 +1,7 @@
 /* Where the portable 2-d convolution finds its elements. */
 #include "ops/conv/flat_planes.h"
 
+#include "base/assert.h"
 #include "base/numbers.h"
 
 /* The most launches for one pass over a chunk. */
@@ -26,6 +27,7 @@ static void share_zeros(haul__flat_planes *p, int64_t rows, int64_t columns)
         return;
     int64_t down = smaller(shared(p->rows, p->shift[0], (p->h - 1) * p->div[0] + 1), p->rows - rows);
     int64_t across = smaller(shared(p->columns, p->shift[1], (p->w - 1) * p->div[1] + 1), p->columns - columns);
+    HAUL__ASSERT(0 <= down && 0 <= across && down <= p->rows && across <= p->columns);
     p->rows -= down;
     p->columns -= across;
     p->slack += down * p->columns + across;
@@ -45,6 +47,7 @@ haul__flat_planes haul__flat_planes_of_x(const haul__conv2d *c, int64_t slack)
         .shift = {c->padding[0], c->padding[1]},
         .slack = slack,
     };
+    HAUL__ASSERT(p.rows > 0 && p.columns > 0);
     share_zeros(&p, c->out_h, c->out_w);
     return p;
 }
@@ -62,6 +65,7 @@ haul__flat_axis haul__flat_phase(const haul__conv2d *c, int axis, int64_t phase,
     int64_t kernel = axis ? c->kw : c->kh, length = axis ? c->w : c->h;
     int64_t least = (phase + padding) % stride;
     int64_t count = least < kernel ? haul__ceil_div(kernel - least, stride) : 0;
+    HAUL__ASSERT(0 <= phase && phase < stride && (!count || least + (count - 1) * stride < kernel));
     *before = count - 1 - (phase + padding - least) / stride;
     return (haul__flat_axis){.first = least + (count - 1) * stride,
                              .count = count,
@@ -85,6 +89,7 @@ static int64_t positions_of(const haul__conv2d *c, int axis, int64_t *before)
         if (positions < end)
             positions = end;
     }
+    HAUL__ASSERT(positions > 0);
     return positions;
 }
 

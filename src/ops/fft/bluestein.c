@@ -1,6 +1,7 @@
 /* Transforms of lengths with prime factors above 7 (Bluestein 1970): jk = (j^2 + k^2 - (k - j)^2) / 2, so with the
  * factors c_j = e^(-pi i j^2 / n) term k is c_k times the sum over j of (x_j c_j) conj(c_(k - j)). That sum is a
  * convolution, the product of two transforms of a longer length. */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/fft/fft.h"
@@ -79,6 +80,8 @@ enum { GRAIN = 4096 };
 static haul_status times(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *factors, haul__fft_size size,
                          int64_t from, double scale)
 {
+    HAUL__ASSERT(2 * size.outer * size.n * size.inner <= y->count && 2 * size.outer * from * size.inner <= x->count);
+    HAUL__ASSERT(2 * (size.n < from ? size.n : from) <= factors->count);
     fft_chirp_params p = {.items = size.outer * size.n * size.inner,
                           .at = {y->offset, x->offset, factors->offset},
                           .inner = size.inner,
@@ -94,7 +97,8 @@ haul_status haul__fft_bluestein(const haul__call *c, haul_tensor *y, haul_tensor
 {
     const int64_t        length = haul__fft_length(2 * size.n - 1), rows = size.outer * size.inner;
     const haul__fft_size wide = {size.outer, length, size.inner}, once = {1, length, 1};
-    int64_t              total;
+    HAUL__ASSERT(length >= 2 * size.n - 1); /* no term wraps around */
+    int64_t total;
     if (!haul__mul_size(rows, length, &total))
         return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of the convolution overflows");
     haul_tensor *chirp = haul__fft_temporary(c, y->dtype, size.n), *spectrum = haul__fft_temporary(c, y->dtype, length);

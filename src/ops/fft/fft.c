@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 
 #define FLOATS (HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64))
@@ -51,6 +52,7 @@ static haul_status check_axes(const haul__call *c, const kind *k, fft_attributes
         seen[axis] = true;
         a->axes[i] = axis;
     }
+    HAUL__ASSERT(0 < a->count && a->count <= ndim);
     return HAUL_OK;
 }
 
@@ -71,11 +73,13 @@ static haul_status check_lengths(const haul__call *c, const kind *k, fft_attribu
                               "length for the last of the axes",
                               a->axes[i], (long long)n, (int)HAUL__FFT_LONGEST);
     }
+    HAUL__ASSERT(0 < a->n && a->n <= HAUL__FFT_LONGEST);
     return HAUL_OK;
 }
 
 haul_tensor *haul__fft_resized(haul_tensor *x, int axis, int64_t n)
 {
+    HAUL__ASSERT(0 <= axis && axis < x->shape.ndim && n > 0);
     const int64_t have = x->shape.dims[axis];
     if (n <= have)
         return n == have ? x : haul_slice(x, axis, 0, n, 1);
@@ -86,6 +90,7 @@ haul_tensor *haul__fft_resized(haul_tensor *x, int axis, int64_t n)
 
 static double scale_of(const kind *k, int norm, double numbers)
 {
+    HAUL__ASSERT(numbers >= 1);
     if (norm == HAUL_FFT_ORTHO)
         return 1 / sqrt(numbers);
     return (norm == HAUL_FFT_BACKWARD) == k->inverse ? 1 / numbers : 1;

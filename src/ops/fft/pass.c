@@ -1,4 +1,5 @@
 /* Passes of Fourier transforms, and the factors e^(-2 pi i k / n) between them. */
+#include "base/assert.h"
 #include "core/pool.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -353,10 +354,12 @@ static int find_radices(const haul__call *c, int64_t n, int64_t inner, int radic
     for (int i = 0; i < 5; i++)
         while (n % order[i] == 0) {
             const int radix = order[i] == 4 && n % 16 == 0 && inner >= 8 && !c->device->strided ? 16 : order[i];
+            HAUL__ASSERT(count < HAUL__FFT_PASSES);
             radices[count++] = radix;
             n /= radix;
             inner *= radix;
         }
+    HAUL__ASSERT(n == 1); /* no factor is left over */
     if (!count)
         radices[count++] = 1;
     return count;
@@ -379,6 +382,7 @@ static int last_step(int radix)
  * pass. */
 static int64_t together(const haul__call *c, haul_dtype dtype, haul__fft_size size)
 {
+    HAUL__ASSERT(size.n > 0 && size.inner > 0);
     const int64_t bytes = 2 * (int64_t)haul__dtype_size(dtype) * size.n * size.inner;
     const int64_t room = BLOCK_BYTES * (int64_t)haul__pool_threads() / bytes;
     if (c->device->strided || size.outer <= room)
@@ -406,6 +410,7 @@ haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_s
             p.at += 2 * p.items;
             p.length = p.parts;
         }
+    HAUL__ASSERT(p.length == 1 && p.at <= plan->table->count);
     return HAUL_OK;
 }
 
@@ -413,6 +418,9 @@ haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_s
 static haul_status run_passes(const haul__call *c, const haul__fft_plan *plan, haul_tensor *y, haul_tensor *x,
                               haul__fft_size size, int64_t skip, fft_pass_params p, double scale)
 {
+    HAUL__ASSERT(0 < size.outer && size.outer <= plan->most);
+    HAUL__ASSERT(plan->count == 1 || 2 * size.outer * size.n * size.inner <= plan->other->count);
+    HAUL__ASSERT(skip + 2 * size.outer * size.n * size.inner <= (x->count < y->count ? x->count : y->count));
     haul_tensor *from = x;
     p.at[2] = plan->table->offset;
     p.parts = size.n;
@@ -432,13 +440,15 @@ static haul_status run_passes(const haul__call *c, const haul__fft_plan *plan, h
         p.width *= p.radix;
         from = to;
     }
+    HAUL__ASSERT(p.parts == 1 && from == y);
     return HAUL_OK;
 }
 
 haul_status haul__fft_apply(const haul__call *c, const haul__fft_plan *plan, haul_tensor *y, haul_tensor *x,
                             haul__fft_size size, bool inverse, double scale)
 {
-    const int                step = last_step(plan->radices[plan->count - 1]);
+    const int step = last_step(plan->radices[plan->count - 1]);
+    HAUL__ASSERT(plan->count > 0 && plan->most > 0 && step <= size.n);
     const fft_factors_params last = {.items = step - 1, .at = 2 * (size.n - step), .length = step, .parts = 1};
     const fft_pass_params    p = {.sign = haul__scalar_bits(y->dtype, inverse ? -1 : 1)};
     const int64_t            most = plan->most, outer = size.outer;

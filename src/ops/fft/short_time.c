@@ -1,4 +1,5 @@
 /* haul_stft and haul_istft: transforms of overlapping frames of a signal, made of other operations. */
+#include "base/assert.h"
 #include "ops/fft/fft.h"
 #include "ops/pointwise/linspace.h"
 
@@ -91,6 +92,7 @@ static haul_status istft(haul__call *c)
     haul_tensor *squares = haul_square(w);
     y = overlap(a, haul_mul(y, w), total);
     y = haul_div(y, overlap(a, haul_expand(squares, HAUL_SHAPE(frames, a->n)), total));
+    HAUL__ASSERT(total >= a->n && skipped < total);
     const int64_t end = total - skipped > skipped ? total - skipped : skipped;
     y = haul_slice(y, -1, skipped, a->length ? total : end, 1);
     if (a->length && haul_tensor_is_valid(y))

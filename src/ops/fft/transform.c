@@ -3,6 +3,7 @@
  *
  * An even number n of real numbers is transformed as n / 2 complex ones (Press et al., Numerical Recipes, 12.3): its
  * terms are E_k + e^(-2 pi i k / n) O_k, where E and O are the transforms of the numbers at even and odd places. */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/fft/fft.h"
@@ -106,6 +107,7 @@ enum { GRAIN = 4096 };
 
 static haul__fft_size size_of(const haul_shape *shape, int axis, int last)
 {
+    HAUL__ASSERT(0 <= axis && axis < last && last <= shape->ndim);
     haul__fft_size s = {1, shape->dims[axis], 1};
     for (int d = 0; d < last; d++) {
         s.outer *= d < axis ? shape->dims[d] : 1;
@@ -170,6 +172,7 @@ typedef struct real_work {
 static haul_status prepare(const haul__call *c, haul__fft_size size, real_work *w)
 {
     haul_dtype dtype = c->results[0]->dtype;
+    HAUL__ASSERT(size.n > 0);
     w->size = size;
     w->p = (fft_real_params){.n = size.n, .middle = size.n / 2, .inner = size.inner};
     if (size.n % 2 == 0)
@@ -205,6 +208,7 @@ static haul_status of_real_infer(haul__call *c)
     haul_shape            shape = c->operands[0]->shape;
     a->n = shape.dims[a->axis];
     shape.dims[a->axis] = a->n / 2 + 1;
+    HAUL__ASSERT(shape.ndim < HAUL_MAX_DIMS);
     shape.dims[shape.ndim++] = 2;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
@@ -224,6 +228,8 @@ static haul_status of_real_compute(haul__call *c)
         return HAUL_OK;
     if (prepare(c, size_of(&x->shape, a->axis, x->shape.ndim), &w))
         return haul_error_status();
+    HAUL__ASSERT(y->count == 2 * w.size.outer * (w.p.middle + 1) * w.size.inner &&
+                 x->count == w.size.outer * w.p.n * w.size.inner);
     const int64_t total = w.size.outer * w.size.n * w.size.inner;
     haul_tensor  *packed = is_packed(&w) ? x : haul__fft_temporary(c, y->dtype, total);
     haul_tensor  *terms = haul__fft_temporary(c, y->dtype, total);
@@ -259,6 +265,7 @@ static haul_status to_real_infer(haul__call *c)
 {
     const haul__fft_attributes *a = haul__attributes(c);
     haul_shape                  shape = c->operands[0]->shape;
+    HAUL__ASSERT(shape.dims[shape.ndim - 1] == 2 && shape.dims[a->axis] == a->n / 2 + 1);
     shape.ndim--;
     shape.dims[a->axis] = a->n;
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
@@ -273,6 +280,8 @@ static haul_status to_real_compute(haul__call *c)
         return HAUL_OK;
     if (prepare(c, size_of(&y->shape, a->axis, y->shape.ndim), &w))
         return haul_error_status();
+    HAUL__ASSERT(x->count == 2 * w.size.outer * (w.p.middle + 1) * w.size.inner &&
+                 y->count == w.size.outer * w.p.n * w.size.inner);
     const int64_t total = w.size.outer * w.size.n * w.size.inner;
     haul_tensor  *terms = haul__fft_temporary(c, y->dtype, total);
     haul_tensor  *packed = is_packed(&w) ? y : haul__fft_temporary(c, y->dtype, total);

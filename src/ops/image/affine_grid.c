@@ -1,4 +1,5 @@
 /* haul_affine_grid and haul_affine_grid3d, of other operations. */
+#include "base/assert.h"
 #include "ops/image/image.h"
 
 typedef struct affine_grid_attributes {
@@ -45,6 +46,7 @@ static haul_status compose(haul__call *c)
         return haul_error_status();
     haul_shape of_theta = {.ndim = axes + 2, .dims = {theta->shape.dims[0], 1, 1, 1, 1}};
     of_theta.dims[axes + 1] = axes;
+    HAUL__ASSERT(of_theta.ndim <= HAUL_MAX_DIMS && theta->count == of_theta.dims[0] * axes * (axes + 1));
     theta = haul_cast(theta, wide);
     for (int i = 0; i <= axes; i++) {
         haul_tensor *column = haul_reshape(haul_slice(theta, 2, i, i + 1, 1), of_theta);

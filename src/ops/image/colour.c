@@ -1,4 +1,5 @@
 /* Colours of pictures: grey, hue, saturation and value, brightness and contrast. As torchvision computes them. */
+#include "base/assert.h"
 #include "ops/image/picture.h"
 
 typedef struct factor_attributes {
@@ -23,6 +24,7 @@ static haul_status check_factor(const haul__call *c, bool grey)
 
 static bool is_grey(const haul_tensor *x)
 {
+    HAUL__ASSERT(x->shape.ndim >= 3);
     return x->shape.dims[x->shape.ndim - 3] == 1;
 }
 

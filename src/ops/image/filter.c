@@ -1,6 +1,7 @@
 /* Filters of pictures: Gaussian and median blur, sharpness, and the largest or smallest element nearby. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "ops/image/picture.h"
 
 typedef struct filter_attributes {
@@ -30,6 +31,7 @@ static haul_status give(haul__call *c, haul_tensor *y)
 {
     const haul_tensor *x = c->operands[0];
     const int          last = x->shape.ndim - 1;
+    HAUL__ASSERT(last >= 1);
     y = haul__picture_rounded(y, x->dtype);
     return haul__give_picture(c, haul__picture_of_planes(y, &x->shape, x->shape.dims[last - 1], x->shape.dims[last]));
 }

@@ -7,6 +7,7 @@
  * The gradient of x: a table has the elements of x that each position reads, and their weights. An item adds up a plane
  * of x, in the order of the positions. If there are few planes, GPUs sort the table, and an item adds up one element of
  * each plane, in the same order. */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/image/image.h"
@@ -253,6 +254,7 @@ static int reads_of(const sample_attributes *a, const haul_tensor *grid)
 static grid_params params_of(const sample_attributes *a, const haul_tensor *grid, int64_t channels)
 {
     const int64_t *of = grid->shape.dims, points = of[1] * of[2] * (is_volume(grid) ? of[3] : 1);
+    HAUL__ASSERT(grid->shape.ndim == 4 || is_volume(grid));
     return (grid_params){.items = of[0] * points,
                          .points = points,
                          .channels = channels,
@@ -288,6 +290,7 @@ static haul_status sample_compute(haul__call *c)
     const sample_attributes *a = haul__attributes(c);
     haul_tensor             *x = c->operands[X], *grid = c->operands[GRID], *y = c->results[0];
     grid_params              p = params_of(a, grid, x->shape.dims[1]);
+    HAUL__ASSERT(y->count == p.items * p.channels && x->count == x->shape.dims[0] * p.channels * p.d * p.h * p.w);
     p.at[0] = y->offset, p.at[1] = x->offset, p.at[2] = grid->offset;
     return haul__launch_kernel(c, is_volume(grid) ? HAUL__K_volume_sample : HAUL__K_grid_sample, y->dtype, HAUL__OUT(y),
                                HAUL__IN(x, grid), HAUL__PARAMS(p), .grain = grain_of(p.channels, reads_of(a, grid)));
@@ -305,6 +308,7 @@ static haul_status slopes_compute(haul__call *c)
     const sample_attributes *a = haul__attributes(c);
     haul_tensor             *x = c->operands[X], *grid = c->operands[GRID], *g = c->operands[G], *out = c->results[0];
     grid_params              p = params_of(a, grid, x->shape.dims[1]);
+    HAUL__ASSERT(g->count == p.items * p.channels && out->count == grid->count);
     p.at[0] = out->offset, p.at[1] = x->offset, p.at[2] = grid->offset, p.at[3] = g->offset;
     return haul__launch_kernel(c, is_volume(grid) ? HAUL__K_volume_slopes : HAUL__K_grid_slopes, out->dtype,
                                HAUL__OUT(out), HAUL__IN(x, grid, g), HAUL__PARAMS(p),
@@ -317,6 +321,7 @@ static haul_status scatter_infer(haul__call *c)
 {
     const sample_attributes *a = haul__attributes(c);
     haul_shape               shape = c->operands[0]->shape;
+    HAUL__ASSERT(shape.ndim == 4 || shape.ndim == 5);
     for (int i = 2; i < shape.ndim; i++)
         shape.dims[i] = a->size[i + 3 - shape.ndim];
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
@@ -325,6 +330,7 @@ static haul_status scatter_infer(haul__call *c)
 static haul_status collect(haul__call *c, grid_params p, haul_tensor *weights, haul_tensor *index)
 {
     haul_tensor *out = c->results[0];
+    HAUL__ASSERT(index->count == weights->count && index->count == out->shape.dims[0] * p.points * p.h);
     haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
     haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);
     if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.points * p.h, false))
@@ -356,6 +362,7 @@ static haul_status scatter_compute(haul__call *c)
         return haul_error_status();
     p.at[0] = out->offset, p.at[1] = g->offset, p.at[2] = weights->offset, p.at[3] = index->offset;
     p.items = images * p.channels, p.w = a->size[0] * a->size[1] * a->size[2], p.h = taps;
+    HAUL__ASSERT(out->count == p.items * p.w && weights->count == images * p.points * p.h);
     if (c->device->strided && p.items < FEW_PLANES && each > MANY_TAPS && each <= HAUL__SORT_MOST)
         return collect(c, p, weights, index);
     return haul__launch_kernel(c, HAUL__K_grid_scatter, out->dtype, HAUL__OUT(out), HAUL__IN(g, weights, index),
@@ -417,6 +424,7 @@ static haul_tensor *grid_gradient(const haul__gradient *c, haul_tensor *x, haul_
     if (!a->deep && !a->down && !a->across && !haul__differentiated(c))
         return HAUL__APPLY(grid_sample_planes_backward_grid, a, x, grid, g);
     const int axes = is_volume(grid) ? 3 : 2;
+    HAUL__ASSERT(grid->shape.dims[grid->shape.ndim - 1] == axes);
     for (int i = 0; i < axes; i++) {
         sample_attributes steep = *a;
         steep.across += i == 0, steep.down += i == 1, steep.deep += i == 2;
@@ -488,8 +496,9 @@ static haul_status compose(haul__call *c)
     haul_tensor           *x = c->operands[X], *grid = c->operands[GRID];
     if (check(c, a))
         return haul_error_status();
-    const haul_dtype  dtype = x->dtype, wide = dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32;
-    const int64_t    *last = x->shape.dims + x->shape.ndim - 2;
+    const haul_dtype dtype = x->dtype, wide = dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32;
+    const int64_t   *last = x->shape.dims + x->shape.ndim - 2;
+    HAUL__ASSERT(0 <= a->padding && a->padding < (int)(sizeof paddings / sizeof *paddings));
     sample_attributes s = {.size = {x->shape.ndim == 5 ? x->shape.dims[2] : 1, last[0], last[1]},
                            .mode = a->mode == HAUL_BILINEAR  ? GRID_LINEAR
                                    : a->mode == HAUL_NEAREST ? GRID_NEAREST

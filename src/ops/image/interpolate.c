@@ -2,6 +2,7 @@
  * elements at once (planes.c), or one axis after the other (resample.c). */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "ops/image/image.h"
 
@@ -72,6 +73,7 @@ static void fraction_of(double scale, int64_t *num, int64_t *den)
         }
         rest = 1 / (rest - whole);
     } while (fabs(scale * (double)now[1] - (double)now[0]) > 1e-12 * (double)now[0]);
+    HAUL__ASSERT(now[0] > 0 && now[1] > 0);
     *num = now[0];
     *den = now[1];
 }
@@ -98,6 +100,7 @@ static haul_status complete_size(const haul__call *c, const interpolate_attribut
     of->den = of->out;
     if (scale != 0 && (double)of->in * scale != size)
         fraction_of(scale, &of->den, &of->num);
+    HAUL__ASSERT(of->out > 0 && of->num > 0 && of->den > 0);
     return HAUL_OK;
 }
 
@@ -115,6 +118,7 @@ static haul__position position_of(int64_t mul, int64_t add, int64_t div)
 {
     int64_t common = common_divisor(common_divisor(mul, add < 0 ? -add : add), div);
     mul /= common, add /= common, div /= common;
+    HAUL__ASSERT(mul >= 0 && div > 0);
     return (haul__position){mul, add, div, mul / div, mul % div};
 }
 
@@ -170,6 +174,7 @@ static haul_tensor *by_axes(haul_tensor *x, const haul__resized_axis *of, haul__
             done[next] = true;
         }
     }
+    HAUL__ASSERT(axes <= MAX_AXES);
     return y == x ? haul_clone(x) : y;
 }
 

@@ -1,5 +1,6 @@
 /* Resizing planes, by the nearest or by the four nearest elements. The gradient gathers: an element of x reads the
  * elements of y that it is part of. Positions are fractions of integers, so that they are the same on every device. */
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -241,6 +242,7 @@ static haul_status describe(haul__call *c, const int64_t *size)
 {
     const interpolate_attributes *a = haul__attributes(c);
     haul_shape                    shape = c->operands[0]->shape;
+    HAUL__ASSERT(shape.ndim == 4 && shape.dims[1] == a->channels && size[0] > 0 && size[1] > 0);
     shape.dims[2] = size[0];
     shape.dims[3] = size[1];
     return haul__describe_format(c, 0, c->operands[0]->dtype, &shape, a->channels_last);
@@ -278,7 +280,9 @@ static haul_status compute(haul__call *c)
                             .rows = a->axes[0],
                             .columns = a->axes[1],
                             .bilinear = a->linear};
-    int64_t            work = y->count ? haul__ceil_div(x->count, y->count) : 1;
+    HAUL__ASSERT((x->shape.dims[2] == p.h && y->shape.dims[2] == p.out_h) ||
+                 (x->shape.dims[2] == p.out_h && y->shape.dims[2] == p.h));
+    int64_t work = y->count ? haul__ceil_div(x->count, y->count) : 1;
     return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype,
                                HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = work >= GRAIN ? 1 : GRAIN / work);
 }

@@ -4,6 +4,7 @@
  * fractions of integers, so that they are the same on every device.
  *
  * Cubic weights: Keys 1981, with a = -3/4, and -1/2 if antialiased, as PyTorch and Pillow have them. */
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -182,6 +183,7 @@ static haul_status describe(haul__call *c, int64_t size)
     const resample_attributes *a = haul__attributes(c);
     const haul_tensor         *x = c->operands[0];
     haul_shape                 shape = x->shape;
+    HAUL__ASSERT(2 <= a->axis && a->axis < shape.ndim && size > 0);
     shape.dims[a->axis] = size;
     return haul__describe_format(c, 0, x->dtype, &shape, haul__wants_channels_last(x));
 }
@@ -202,17 +204,19 @@ static int64_t width_of(const resample_attributes *a)
     const haul__resized_axis *of = &a->of;
     const int64_t             unit = of->num > of->den ? of->num : of->den;
     static const int64_t      taps[] = {1, 2, 4};
-    int64_t                   width = a->kind == HAUL__RESAMPLE_SMOOTH_LINEAR  ? 2 * unit / of->den + 2
-                                      : a->kind == HAUL__RESAMPLE_SMOOTH_CUBIC ? 4 * unit / of->den + 2
-                                      : a->kind == HAUL__RESAMPLE_AREA         ? of->in / of->out + 2
-                                                                               : taps[a->kind];
+    HAUL__ASSERT(of->in > 0 && of->out > 0 && of->den > 0 && a->kind <= HAUL__RESAMPLE_SMOOTH_CUBIC);
+    int64_t width = a->kind == HAUL__RESAMPLE_SMOOTH_LINEAR  ? 2 * unit / of->den + 2
+                    : a->kind == HAUL__RESAMPLE_SMOOTH_CUBIC ? 4 * unit / of->den + 2
+                    : a->kind == HAUL__RESAMPLE_AREA         ? of->in / of->out + 2
+                                                             : taps[a->kind];
     return width < of->in ? width : of->in;
 }
 
 static haul_status table(const haul__call *c, const resample_attributes *a, haul_tensor *weights, haul_tensor *spans,
                          int64_t width)
 {
-    const haul__resized_axis   *of = &a->of;
+    const haul__resized_axis *of = &a->of;
+    HAUL__ASSERT(width > 0 && weights->count == of->out * width && spans->count == 2 * of->out);
     const resample_table_params p = {.items = of->out,
                                      .n = of->in,
                                      .width = width,

@@ -1,4 +1,5 @@
 /* Tones of pictures: inversion, fewer levels, and levels that use the whole range. As torchvision computes them. */
+#include "base/assert.h"
 #include "ops/image/picture.h"
 
 typedef struct tone_attributes {
@@ -65,6 +66,7 @@ static haul_status autocontrast(haul__call *c)
  * highest level. Planes of which a step is 0 stay. */
 static haul_tensor *equalized(haul_tensor *levels)
 {
+    HAUL__ASSERT(levels->dtype == HAUL_U8 && levels->shape.ndim == 2);
     const int64_t planes = levels->shape.dims[0], n = levels->shape.dims[1];
     haul_tensor  *index = haul_cast(levels, HAUL_I64), *one = haul_ones(HAUL_I64, HAUL_SHAPE(planes, n));
     haul_tensor  *counts = haul_scatter_add(haul_zeros(HAUL_I64, HAUL_SHAPE(planes, 256)), 1, index, one);

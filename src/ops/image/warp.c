@@ -4,6 +4,7 @@
  * same grid, so they are sampled as channels of one. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "ops/image/picture.h"
 
@@ -116,6 +117,7 @@ static haul_status warp_by(haul__call *c, const warp_attributes *a)
     const int    last = x->shape.ndim - 1;
     const double w = (double)x->shape.dims[last], h = (double)x->shape.dims[last - 1];
     double       m[6], center[2] = {0, 0};
+    HAUL__ASSERT(last >= 1 && w > 0 && h > 0);
     if (a->center[0] != 0 || a->center[1] != 0) {
         center[0] = haul__option(a->center[0], 0) - w / 2;
         center[1] = haul__option(a->center[1], 0) - h / 2;
@@ -126,6 +128,7 @@ static haul_status warp_by(haul__call *c, const warp_attributes *a)
         to.columns = room_of(m, w, h, w);
         to.rows = room_of(m + 3, w, h, h);
     }
+    HAUL__ASSERT(to.rows > 0 && to.columns > 0);
     for (int i = 0; i < 3; i++) {
         to.of_x[i] = m[i] / (w / 2);
         to.of_y[i] = m[3 + i] / (h / 2);

@@ -1,5 +1,6 @@
 /* Embedding: rows of a table, picked by indices of any shape. It is haul_index_select along axis 0, except for the
  * shapes and for a padding row without a gradient. */
+#include "base/assert.h"
 #include "core/option.h"
 #include "ops/index/index.h"
 
@@ -38,6 +39,7 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
+    HAUL__ASSERT(c->results[0]->count == c->operands[INDEX]->count * c->operands[WEIGHT]->shape.dims[1]);
     return haul__select_elements(c, c->results[0], c->operands[WEIGHT], c->operands[INDEX], 0,
                                  haul__index_check(HAUL__CHECK_embedding, 0));
 }
@@ -53,8 +55,9 @@ static void gradient(haul__gradient *c)
     const embedding_attributes *a = c->attributes;
     const haul_shape           *weight = haul__operand_shape(c, WEIGHT);
     haul_tensor                *index = c->saved[INDEX];
-    haul_tensor                *g = haul_reshape(c->results[0], HAUL_SHAPE(index->count, weight->dims[1]));
-    haul_tensor                *flat = haul_reshape(index, HAUL_SHAPE(index->count));
+    HAUL__ASSERT(weight->ndim == 2 && -1 <= a->padding && a->padding < weight->dims[0]);
+    haul_tensor *g = haul_reshape(c->results[0], HAUL_SHAPE(index->count, weight->dims[1]));
+    haul_tensor *flat = haul_reshape(index, HAUL_SHAPE(index->count));
     c->operands[WEIGHT] = haul__index_select_backward(g, 0, flat, weight->dims[0], a->padding);
 }
 

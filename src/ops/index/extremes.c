@@ -1,4 +1,5 @@
 /* The largest or smallest elements along an axis, and their indices. */
+#include "base/assert.h"
 #include "ops/index/index.h"
 
 typedef struct extremes_attributes {
@@ -16,6 +17,7 @@ static haul_status compose(haul__call *c, haul_tensor *(*where)(haul_tensor *, i
         return haul_error_status();
     if (x->shape.ndim && x->shape.dims[a->axis] == 0)
         return haul__refuse_shape(c, 0, "the axis must hold at least one element to choose from");
+    HAUL__ASSERT(a->axis == 0 || a->axis < x->shape.ndim);
     haul_tensor *at = where(x, a->axis, true), *values = haul__gather_unique(x, a->axis, at);
     bool         squeezes = !a->keepdim && x->shape.ndim;
     c->results[0] = squeezes ? haul_squeeze(values, a->axis) : values;

@@ -4,6 +4,7 @@
  * in the order of the indices, so no two items write the same element. If there are few lines, GPUs sort the indices,
  * and an item adds the elements of one index, in the same order. */
 #include "ops/index/gather.h"
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -184,6 +185,7 @@ enum { GRAIN = 8192 };
 
 static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, gather_params p)
 {
+    HAUL__ASSERT(p.along[1] == 1 && p.length > 0 && index->count % p.length == 0); /* lines of indices are dense */
     haul_tensor *sorted = haul__temporary(c, HAUL_I64, &index->shape);
     haul_tensor *order = haul__temporary(c, HAUL_I64, &index->shape);
     if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.length, false))
@@ -197,6 +199,7 @@ static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, h
 static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, int axis,
                           uint32_t check)
 {
+    HAUL__ASSERT(y->dtype == source->dtype);
     gather_params p = haul__gather_describe(y, index, source, axis, true);
     p.check = check;
     if (haul__has_few_lines(c, &p))
@@ -209,6 +212,7 @@ static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, hau
 static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, haul_tensor *source,
                                int axis, uint32_t check)
 {
+    HAUL__ASSERT(!x || haul__shape_equal(&x->shape, &y->shape));
     const char  *name = c->operation->name;
     haul_dtype   dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : y->dtype;
     haul_tensor *sum = dtype == y->dtype ? y : haul__temporary(c, dtype, &y->shape);
@@ -225,6 +229,7 @@ static haul_status backward_infer(haul__call *c)
 {
     const haul__gather_attributes *a = haul__attributes(c);
     const haul_shape               shape = haul__shape_of_attribute(&a->shape);
+    HAUL__ASSERT(shape.ndim == c->operands[0]->shape.ndim && (a->axis == 0 || a->axis < shape.ndim));
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
@@ -233,6 +238,7 @@ static haul_status backward_compute(haul__call *c)
     const haul__gather_attributes *a = haul__attributes(c);
     haul_tensor                   *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
     uint32_t                       check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
+    HAUL__ASSERT(haul__shape_equal(&g->shape, &index->shape));
     if (!a->unique)
         return scatter_sum(c, dx, NULL, index, g, a->axis, check);
     gather_params p = haul__gather_describe(dx, index, g, a->axis, false);
@@ -281,6 +287,7 @@ static haul_status compute(haul__call *c)
     const haul__gather_attributes *a = haul__attributes(c);
     haul_tensor                   *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
     gather_params                  p = haul__gather_describe(x, index, y, a->axis, false);
+    HAUL__ASSERT(p.items == y->count);
     p.check = haul__index_check(HAUL__CHECK_gather, a->axis);
     if (haul__check_indices(c, index, p.size, p.check))
         return haul_error_status();

@@ -1,4 +1,5 @@
 /* How a tensor of indices, the tensor that they point into and a third one are passed to kernels. */
+#include "base/assert.h"
 #include "ops/index/gather.h"
 #include "ops/index/sort.h"
 
@@ -19,14 +20,25 @@ static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3
 {
     bool joined = joins(p, dim, strides);
     int  d = joined ? p->ndim - 1 : p->ndim++;
+    HAUL__ASSERT(0 <= d && d < HAUL_MAX_DIMS);
     p->dims[d] = joined ? p->dims[d] * dim : dim; /* a part of index's count */
     for (int k = 0; k < 3; k++)
         p->strides[k].of[d] = strides[k];
 }
 
+/* True if the dimensions have a place for each item. */
+static bool covers_all(const gather_params *p)
+{
+    int64_t places = 1; /* a part of index's count */
+    for (int d = 0; d < p->ndim; d++)
+        places *= p->dims[d];
+    return places == p->items;
+}
+
 gather_params haul__gather_describe(const haul_tensor *into, const haul_tensor *index, const haul_tensor *other,
                                     int axis, bool lines)
 {
+    HAUL__ASSERT(into->shape.ndim == index->shape.ndim && haul__shape_equal(&other->shape, &index->shape));
     const haul_tensor *all[] = {into, index, other};
     gather_params      p = {.items = index->count, .length = 1, .size = 1};
     for (int d = 0; d < index->shape.ndim; d++) {
@@ -47,6 +59,7 @@ gather_params haul__gather_describe(const haul_tensor *into, const haul_tensor *
     }
     if (lines && p.length)
         p.items /= p.length;
+    HAUL__ASSERT(!p.length || covers_all(&p));
     return p;
 }
 

@@ -4,6 +4,7 @@
  * added up. On GPUs the elements are sorted, and an item finds where one count begins and ends. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -134,15 +135,18 @@ enum { PART = 1 << 15, MOST = 16, GRAIN = 16384 };
 
 static void choose_parts(histogram_params *p)
 {
+    HAUL__ASSERT(p->count > 0 && p->size > 0);
     const int64_t least_part = p->size > PART ? p->size : PART;
     p->part = p->count / MOST + 1 > least_part ? p->count / MOST + 1 : least_part;
     p->parts = p->count / p->part + (p->count % p->part != 0);
+    HAUL__ASSERT(p->parts <= MOST && (p->parts - 1) * p->part < p->count && p->count <= p->parts * p->part);
 }
 
 /* Adds up rows of counts. */
 static haul_status add_counts(const haul__call *c, haul_tensor *rows, histogram_params p)
 {
     haul_tensor *y = c->results[0];
+    HAUL__ASSERT(y->count == p.size && rows->count == p.parts * p.size);
     p.items = p.size;
     p.offsets[0] = y->offset;
     p.offsets[1] = rows->offset;
@@ -153,6 +157,7 @@ static haul_status add_counts(const haul__call *c, haul_tensor *rows, histogram_
 /* Rows of zeros; the result itself if there is one row. */
 static haul_tensor *zero_rows(const haul__call *c, const histogram_params *p)
 {
+    HAUL__ASSERT(p->parts > 0 && c->results[0]->count == p->size);
     haul_tensor *rows = p->parts == 1 ? c->results[0] : haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p->parts, p->size));
     return rows && !haul__fill_elements(rows, 0, c->operation->name) ? rows : NULL;
 }
@@ -160,6 +165,7 @@ static haul_tensor *zero_rows(const haul__call *c, const histogram_params *p)
 /* y[k] = how many elements of the i64 tensor x are k. */
 static haul_status count_sorted(const haul__call *c, haul_tensor *x, histogram_params p)
 {
+    HAUL__ASSERT(x->dtype == HAUL_I64 && x->count == p.count && c->results[0]->count == p.size);
     haul_tensor *y = c->results[0], *sorted = haul__temporary(c, HAUL_I64, &x->shape);
     haul_tensor *order = sorted ? haul__temporary(c, HAUL_I64, &x->shape) : NULL;
     if (!order || haul__sort_rows(c, sorted, order, x, x->count, false))
@@ -232,6 +238,7 @@ static haul_status find_size(haul__call *c, haul_tensor *x, numbers_attributes *
                               "the largest number in x is %lld; numbers from 0 on can be counted", (long long)most);
     }
     a->size = most + 1 > a->minlength ? most + 1 : a->minlength;
+    HAUL__ASSERT(a->size > most && a->size >= 0);
     return HAUL_OK;
 }
 
@@ -282,12 +289,14 @@ typedef struct bins_attributes {
 
 static haul_status bins_infer(haul__call *c)
 {
+    HAUL__ASSERT(c->operands[1]->count >= 2); /* the ends of a bin */
     return haul__describe(c, 0, HAUL_I64, &HAUL_SHAPE(c->operands[1]->count - 1));
 }
 
 /* Sorted bins. */
 static haul_status sort_bins(const haul__call *c, histogram_params p)
 {
+    HAUL__ASSERT(c->operands[1]->count == p.size + 1);
     haul_tensor *x = c->operands[0], *bins = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(x->count));
     if (!bins)
         return haul_error_status();
@@ -303,6 +312,7 @@ static haul_status bins_compute(haul__call *c)
 {
     haul_tensor     *x = c->operands[0], *edges = c->operands[1], *y = c->results[0];
     histogram_params p = {.count = x->count, .size = y->count, .offsets = {0, x->offset, edges->offset}};
+    HAUL__ASSERT(edges->count == p.size + 1);
     p.even = ((const bins_attributes *)haul__attributes(c))->even;
     if (!x->count)
         return haul__fill_elements(y, 0, c->operation->name);

@@ -5,6 +5,7 @@
  * A second kernel follows the lists, so that one item computes each element of the result, in an order that the indices
  * fix. Where indices are few, processors sort them and only look at the rows that they point at, among zeros. */
 #include "ops/index/index.h"
+#include "base/assert.h"
 #include "ops/attributes.h"
 
 #include "engine/copy.h"
@@ -179,6 +180,7 @@ enum { GRAIN = 16384, FEW = 16 };
 
 static void split(index_params *p, const haul_shape *shape, int axis)
 {
+    HAUL__ASSERT(axis == 0 || (0 < axis && axis < shape->ndim));
     p->outer = 1;
     p->inner = 1;
     p->size = shape->ndim ? shape->dims[axis] : 1;
@@ -192,6 +194,7 @@ static haul_status backward_infer(haul__call *c)
 {
     const haul__index_attributes *a = haul__attributes(c);
     haul_shape                    shape = c->operands[0]->shape;
+    HAUL__ASSERT(a->size >= 0 && (!shape.ndim || shape.dims[a->axis] == c->operands[1]->count));
     shape.dims[a->axis] = a->size; /* is not looked at if x is 0-d */
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
@@ -199,6 +202,7 @@ static haul_status backward_infer(haul__call *c)
 /* The indices in order, and where they stand. */
 static bool sort_indices(const haul__call *c, haul_tensor *index, haul_tensor **sorted, haul_tensor **order)
 {
+    HAUL__ASSERT(index->contiguous && index->count <= HAUL__SORT_MOST);
     *sorted = haul__temporary(c, HAUL_I64, &index->shape);
     *order = *sorted ? haul__temporary(c, HAUL_I64, &index->shape) : NULL;
     return *order && !haul__sort_rows(c, *sorted, *order, index, index->count, false);
@@ -207,6 +211,7 @@ static bool sort_indices(const haul__call *c, haul_tensor *index, haul_tensor **
 /* Makes the lists: by one item, or on GPUs, if that would take long, by many. */
 static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *index, haul_dtype dtype, index_params p)
 {
+    HAUL__ASSERT(links->count == p.size + p.count && index->count == p.count);
     p.offsets[0] = links->offset;
     p.offsets[1] = index->offset;
     p.items = 1;
@@ -223,6 +228,7 @@ static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *
 
 static haul_status sum_few(haul__call *c, haul_tensor *dx, haul_tensor *g, haul_tensor *index, index_params p)
 {
+    HAUL__ASSERT(p.count > 0 && g->count == p.outer * p.count * p.inner);
     haul_tensor *sorted, *order;
     if (haul__fill_elements(dx, 0, c->operation->name) || !sort_indices(c, index, &sorted, &order))
         return haul_error_status();
@@ -239,6 +245,8 @@ static haul_status backward_compute(haul__call *c)
     const haul__index_attributes *a = haul__attributes(c);
     index_params                  p = {.count = index->count, .skip = a->skip};
     split(&p, &dx->shape, a->axis);
+    HAUL__ASSERT(g->count == p.outer * p.count * p.inner && dx->count == p.outer * p.size * p.inner &&
+                 a->skip < p.size);
     p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
     if (!c->device->strided && p.count > 0 && p.count <= p.size / FEW && p.count <= HAUL__SORT_MOST)
         return sum_few(c, dx, g, index, p);
@@ -314,11 +322,13 @@ static void add_dimension(index_pick_params *p, int64_t dim, int64_t stride)
     else
         p->dims[p->ndim++] = dim;
     p->strides[p->ndim - 1] = stride;
+    HAUL__ASSERT(p->ndim <= HAUL_MAX_DIMS);
 }
 
 static index_pick_params pick_params(const haul_tensor *y, const haul_tensor *x, const haul_tensor *index, int axis,
                                      const index_params *of)
 {
+    HAUL__ASSERT(0 <= axis && axis < x->shape.ndim);
     index_pick_params p = {.items = y->count,
                            .size = x->shape.dims[axis],
                            .along = x->strides[axis],
@@ -334,6 +344,7 @@ static index_pick_params pick_params(const haul_tensor *y, const haul_tensor *x,
             add_dimension(&p, x->shape.dims[d], x->strides[d]);
         }
     }
+    HAUL__ASSERT(0 <= p.axis && p.axis < p.ndim && p.ndim <= HAUL_MAX_DIMS);
     return p;
 }
 
@@ -353,6 +364,7 @@ static haul_status select_elements(const haul__call *c, haul_tensor *y, haul_ten
 {
     index_params p = {.items = y->count, .count = index->count, .skip = skip, .check = check};
     split(&p, &x->shape, axis);
+    HAUL__ASSERT(y->contiguous && y->dtype == x->dtype && y->count == p.outer * p.count * p.inner);
     if (haul__check_indices(c, index, p.size, check))
         return haul_error_status();
     haul_tensor *in[] = {worth_packing(c, x, y->count), index};

@@ -3,6 +3,7 @@
  * Numbers, ranges and new axes make a view. Tensors of indices come last: together they become one index into the axes
  * that they are for, which are joined. haul_index_put finds the positions of the elements by indexing a tensor of
  * positions, so both read items in the same way. */
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -51,7 +52,8 @@ static haul_status join_compute(haul__call *c)
 {
     const join_attributes *a = haul__attributes(c);
     haul_tensor           *before = c->operands[0], *index = c->operands[1], *y = c->results[0];
-    index_join_params      p = {.items = y->count, .size = a->size, .first = a->first};
+    HAUL__ASSERT(y->count == index->count && before->count == index->count);
+    index_join_params p = {.items = y->count, .size = a->size, .first = a->first};
     p.offsets[0] = y->offset;
     p.offsets[1] = before->offset;
     p.offsets[2] = index->offset;
@@ -90,6 +92,7 @@ static haul_status refuse_item(const reading *r, int item, const char *why)
 
 static haul_status advance(reading *r, haul_tensor *view, int axes)
 {
+    HAUL__ASSERT((axes == 0 || axes == 1) && r->count <= MOST);
     r->view = view;
     r->axis += axes;
     return haul__failed(view) ? haul_error_status() : HAUL_OK;
@@ -98,6 +101,7 @@ static haul_status advance(reading *r, haul_tensor *view, int axes)
 /* Python's rules for ranges, also those that run backwards. */
 static haul_tensor *range(haul_tensor *x, int axis, const haul_index_item *item)
 {
+    HAUL__ASSERT(0 <= axis && axis < x->shape.ndim && item->step);
     const int64_t n = x->shape.dims[axis], step = item->step;
     int64_t       start = item->start, stop = item->stop;
     if (step > 0)
@@ -109,7 +113,8 @@ static haul_tensor *range(haul_tensor *x, int axis, const haul_index_item *item)
     if (start <= stop)
         return haul_slice(x, axis, 0, 0, 1);
     const int64_t back = step < -n ? n : -step, count = (start - stop - 1) / back + 1;
-    haul_tensor  *part = haul_slice(x, axis, start - (count - 1) * back, start + 1, back);
+    HAUL__ASSERT(start < n && start - (count - 1) * back > stop);
+    haul_tensor *part = haul_slice(x, axis, start - (count - 1) * back, start + 1, back);
     return haul_flip_with(&(haul_flip_options){.x = part, .haul__axes = {.count = 1, .axes = {axis}}});
 }
 
@@ -130,6 +135,7 @@ static haul_status take_mask(reading *r, int item, haul_tensor *mask)
     haul_tensor *at = haul_nonzero(haul_reshape(mask, HAUL_SHAPE(mask->count)));
     if (haul__failed(at))
         return haul_error_status();
+    HAUL__ASSERT(r->count < MOST && axis < joined.ndim);
     r->by[r->count] = haul_reshape(at, HAUL_SHAPE(at->count));
     r->axes[r->count++] = axis;
     return haul__failed(r->by[r->count - 1]) ? haul_error_status() : advance(r, haul_reshape(r->view, joined), 1);
@@ -144,6 +150,7 @@ static haul_status take_tensor(reading *r, int item, haul_tensor *by)
     if (!haul_dtype_is_integer(by->dtype))
         return haul__fail(HAUL_DTYPE, r->name, "items", "item %d is %s, but indices are integers, and masks bool", item,
                           haul_dtype_name(by->dtype));
+    HAUL__ASSERT(r->count < MOST && r->axis < r->view->shape.ndim);
     r->by[r->count] = by;
     r->axes[r->count++] = r->axis;
     return advance(r, r->view, 1);
@@ -203,6 +210,7 @@ static haul_status read_items(reading *r, const haul_index_items *items)
     for (int k = 0; k < items->count; k++)
         if (take_item(r, k, &items->items[k], rest))
             return haul_error_status();
+    HAUL__ASSERT(r->axis <= r->view->shape.ndim && r->count <= r->view->shape.ndim);
     return HAUL_OK;
 }
 
@@ -211,6 +219,7 @@ static haul_status read_items(reading *r, const haul_index_items *items)
 /* The indices as one, into the joined axes. All are expanded to `shape`. */
 static haul_tensor *join_indices(const reading *r, const haul_shape *shape)
 {
+    HAUL__ASSERT(r->count > 1);
     haul_tensor *joined = NULL;
     for (int k = 0; k < r->count; k++) {
         haul_tensor          *by = haul_expand(r->by[k], *shape);
@@ -232,6 +241,7 @@ static haul_tensor *join_axes(const reading *r, haul_shape *rest)
     int64_t    size = 1;
     haul_shape shape = {.ndim = 1};
     for (int k = 0; k < r->count; k++) {
+        HAUL__ASSERT(r->axes[k] < ndim && !indexed[r->axes[k]]);
         order[n++] = r->axes[k];
         indexed[r->axes[k]] = true;
         size *= r->view->shape.dims[r->axes[k]]; /* a part of the view's count, or of one without elements */
@@ -242,6 +252,7 @@ static haul_tensor *join_axes(const reading *r, haul_shape *rest)
             order[n++] = d;
             rest->dims[rest->ndim++] = shape.dims[shape.ndim++] = r->view->shape.dims[d];
         }
+    HAUL__ASSERT(n == ndim);
     shape.dims[0] = size;
     return haul_reshape(haul_permute(r->view, order, ndim), shape);
 }
@@ -252,6 +263,7 @@ static haul_tensor *put_back(const reading *r, haul_tensor *y, int count)
 {
     int       order[HAUL_MAX_DIMS], n = 0;
     const int ndim = y->shape.ndim, first = r->axes[0];
+    HAUL__ASSERT(r->count > 0 && first + count <= ndim);
     for (int k = 1; k < r->count; k++)
         if (r->axes[k] != r->axes[k - 1] + 1)
             return y;
@@ -263,11 +275,13 @@ static haul_tensor *put_back(const reading *r, haul_tensor *y, int count)
         order[n] = n;
         n++;
     }
+    HAUL__ASSERT(n == ndim);
     return first ? haul_permute(y, order, ndim) : y;
 }
 
 static haul_tensor *by_indices(const reading *r)
 {
+    HAUL__ASSERT(r->count > 0);
     haul_shape shape = r->by[0]->shape, rest, whole;
     for (int k = 1; k < r->count; k++) {
         haul_shape wider;

@@ -1,6 +1,7 @@
 /* Parts of a tensor along an axis, for example rows, added, put or filled where indices point. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "ops/index/index.h"
 
@@ -39,6 +40,7 @@ static haul_status finish(haul__call *c, haul_tensor *y)
 static haul_tensor *expanded(haul_tensor *index, const haul_shape *shape, int axis)
 {
     haul_shape own = {.ndim = shape->ndim};
+    HAUL__ASSERT(0 <= axis && axis < shape->ndim && index->count == shape->dims[axis]);
     for (int d = 0; d < shape->ndim; d++)
         own.dims[d] = d == axis ? shape->dims[d] : 1;
     return haul_expand(haul_reshape(index, own), *shape);
@@ -79,6 +81,7 @@ static haul_tensor *last_index(haul__call *c)
     haul_tensor *x = c->operands[X], *index = c->operands[INDEX];
     const int    axis = ((const rows_attributes *)haul__attributes(c))->axis;
     haul_shape   shape = {.ndim = x->shape.ndim};
+    HAUL__ASSERT(0 <= axis && axis < shape.ndim);
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = d == axis ? x->shape.dims[d] : 1;
     if (haul_set_device(c->device)) /* until the call ends */

@@ -2,6 +2,7 @@
  *
  * Each is a second pass over the mask, after places.c has counted it: a chunk of the mask is a work item, which writes
  * from its place on. haul_nonzero and haul_masked_select wait for the count if they have no .size. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -152,6 +153,7 @@ static masks_params params_of(const haul__call *c, const haul_tensor *mask, cons
     const int64_t chunk = haul__place_chunk(c->device);
     masks_params  p = {.count = mask->count, .chunk = chunk, .size = size, .ndim = mask->shape.ndim};
     p.chunks = p.items = mask->count / chunk + (mask->count % chunk != 0);
+    HAUL__ASSERT(p.chunks * chunk >= mask->count && p.chunks < places->count && size >= 0);
     p.offsets[1] = mask->offset;
     p.offsets[2] = places->offset;
     for (int d = 0; d < mask->shape.ndim; d++)
@@ -170,6 +172,7 @@ static haul_status indices_infer(haul__call *c)
 {
     const masks_attributes *a = haul__attributes(c);
     const haul_tensor      *mask = c->operands[0];
+    HAUL__ASSERT(a->size >= 0);
     if (haul__check_places(c, c->operands[1], mask->count))
         return haul_error_status();
     return haul__describe(c, 0, HAUL_I64, &HAUL_SHAPE(a->size, mask->shape.ndim));
@@ -180,6 +183,7 @@ static haul_status indices_compute(haul__call *c)
     const masks_attributes *a = haul__attributes(c);
     haul_tensor            *y = c->results[0], *mask = c->operands[0];
     masks_params            p = params_of(c, mask, c->operands[1], a->size);
+    HAUL__ASSERT(y->count == a->size * mask->shape.ndim);
     p.offsets[0] = y->offset;
     if (a->fills && haul__fill_elements(y, (double)a->fill, c->operation->name))
         return haul_error_status();
@@ -254,6 +258,7 @@ enum { X, MASK, PLACES };
 static haul_status take_infer(haul__call *c)
 {
     const masks_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(a->size >= 0);
     if (haul__check_places(c, c->operands[PLACES], c->operands[MASK]->count))
         return haul_error_status();
     return haul__describe(c, 0, c->operands[X]->dtype, &HAUL_SHAPE(a->size));
@@ -263,7 +268,8 @@ static haul_status take_compute(haul__call *c)
 {
     const masks_attributes *a = haul__attributes(c);
     haul_tensor            *y = c->results[0], *x = c->operands[X];
-    masks_params            p = params_of(c, c->operands[MASK], c->operands[PLACES], a->size);
+    HAUL__ASSERT(y->count == a->size && x->count == c->operands[MASK]->count);
+    masks_params p = params_of(c, c->operands[MASK], c->operands[PLACES], a->size);
     p.offsets[0] = y->offset;
     p.offsets[3] = x->offset;
     if (a->fills && haul__fill_elements(y, 0, c->operation->name))
@@ -355,6 +361,7 @@ enum { PUT_X, PUT_MASK, PUT_PLACES, PUT_SOURCE };
 static haul_status put_infer(haul__call *c)
 {
     const haul_tensor *mask = c->operands[PUT_MASK];
+    HAUL__ASSERT(!haul__has(c, PUT_X) || haul__shape_equal(&c->operands[PUT_X]->shape, &mask->shape));
     if (haul__check_places(c, c->operands[PUT_PLACES], mask->count))
         return haul_error_status();
     return haul__describe(c, 0, c->operands[PUT_SOURCE]->dtype, &mask->shape);
@@ -364,6 +371,7 @@ static haul_status put_compute(haul__call *c)
 {
     haul_tensor *y = c->results[0], *mask = c->operands[PUT_MASK], *places = c->operands[PUT_PLACES];
     haul_tensor *source = c->operands[PUT_SOURCE];
+    HAUL__ASSERT(haul__shape_equal(&y->shape, &mask->shape) && y->dtype == source->dtype);
     masks_params p = params_of(c, mask, places, source->count);
     p.offsets[0] = y->offset;
     p.offsets[3] = source->offset;

@@ -5,6 +5,7 @@
  * samples are the largest of w / e, with an exponentially distributed e for each weight (Efraimidis and Spirakis,
  * "Weighted random sampling with a reservoir", 2006). */
 #include "backends/index_check.h"
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -96,6 +97,7 @@ typedef struct multinomial_attributes {
 
 static int64_t categories(const haul_tensor *x)
 {
+    HAUL__ASSERT(x->shape.ndim > 0);
     return x->shape.dims[x->shape.ndim - 1];
 }
 
@@ -117,6 +119,7 @@ static haul_status infer(haul__call *c)
 static void give_back(haul__call *c)
 {
     const multinomial_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(a->blocks >= 0);
     haul__random_give_back(a->state, a->blocks);
 }
 
@@ -124,7 +127,8 @@ static haul_status compute(haul__call *c)
 {
     const multinomial_attributes *a = haul__attributes(c);
     haul_tensor                  *y = c->results[0], *x = c->operands[0];
-    haul_tensor                  *sums = haul__temporary(c, haul__sum_dtype(x->dtype), &x->shape);
+    HAUL__ASSERT(categories(x) > 0 && (a->replacement || y->count == x->count));
+    haul_tensor *sums = haul__temporary(c, haul__sum_dtype(x->dtype), &x->shape);
     if (!sums)
         return haul_error_status();
     multinomial_params p = {.items = x->count / categories(x),

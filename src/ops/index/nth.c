@@ -1,5 +1,6 @@
 /* The element at one place of each row in the order that sorting would give, without sorting: the digits of its key are
  * found from the highest on, by counting those of all elements that agree in the digits before. */
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "ops/index/index.h"
 
@@ -89,6 +90,7 @@ static haul_status compute(haul__call *c)
     haul_tensor *x = c->operands[0], *places = c->operands[1], *at = c->results[0];
     if (!x->count)
         return HAUL_OK;
+    HAUL__ASSERT(at->count > 0 && x->count % at->count == 0 && places->count == at->count);
     const nth_params p = {
         .items = at->count, .length = x->count / at->count, .offsets = {at->offset, x->offset, places->offset}};
     return haul__launch_kernel(c, HAUL__K_nth, x->dtype, HAUL__OUT(at), HAUL__IN(x, places), HAUL__PARAMS(p),

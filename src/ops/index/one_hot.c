@@ -1,4 +1,5 @@
 /* One-hot rows of class numbers. */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index/index.h"
@@ -54,6 +55,7 @@ static haul_status compute(haul__call *c)
                         .classes = ((const one_hot_attributes *)haul__attributes(c))->classes,
                         .offsets = {y->offset, index->offset},
                         .check = haul__index_check(HAUL__CHECK_one_hot, 0)};
+    HAUL__ASSERT(y->count == index->count * p.classes);
     if (haul__check_indices(c, index, p.classes, p.check))
         return haul_error_status();
     return haul__launch_kernel(c, HAUL__K_one_hot, HAUL_I64, HAUL__OUT(y), HAUL__IN(index), HAUL__PARAMS(p),

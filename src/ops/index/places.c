@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
@@ -101,6 +102,7 @@ static haul_status compute(haul__call *c)
                        .chunk = haul__place_chunk(c->device),
                        .chunks = chunks_of(c, mask->count),
                        .offsets = {places->offset, mask->offset}};
+    HAUL__ASSERT(p.chunks * p.chunk >= p.count && places->count == places_count(p.chunks));
     p.items = p.chunks;
     if (haul__launch_kernel(c, HAUL__K_count_true, HAUL_BOOL, HAUL__OUT(places), HAUL__IN(mask), HAUL__PARAMS(p),
                             .grain = c->device->strided ? 64 : 8))
@@ -136,6 +138,7 @@ haul_status haul__check_places(const haul__call *c, const haul_tensor *places, i
 
 haul_status haul__read_count(const haul__call *c, haul_tensor *t, const char *unknown, int64_t *count)
 {
+    HAUL__ASSERT(t->count == 1 && t->dtype == HAUL_I64);
     const char      *name = c->operation->name;
     haul__storage   *storage = t->storage;
     const size_t     at = (size_t)t->offset * sizeof *count;

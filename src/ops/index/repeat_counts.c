@@ -2,6 +2,7 @@
  * each element end, and a search finds for each place of the result whose copy it is. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "ops/index/index.h"
 #include "ops/index/places.h"
 
@@ -29,6 +30,7 @@ static haul_status check(haul__call *c, counts_attributes *a)
 /* The number of copies in all. */
 static haul_status count_all(haul__call *c, haul_tensor *counts, haul_tensor *ends, int64_t *total)
 {
+    HAUL__ASSERT(counts->count > 0 && ends->count == counts->count);
     haul_tensor *negative = haul_lt_scalar(haul_min(counts), 0);
     haul_tensor *all = haul_where_scalar(haul_logical_not(negative), haul_select(ends, 0, -1), -1);
     if (haul__failed(all) || haul__read_count(c, all, "how many elements the result has", total))
@@ -61,6 +63,7 @@ static haul_status repeat_counts(haul__call *c)
     int64_t      size = a->size;
     if (haul__failed(ends) || (!bounded && count_all(c, counts, ends, &size)))
         return haul_error_status();
+    HAUL__ASSERT(size >= 0);
     haul_tensor *places = haul_arange_i64(0, size, 1);
     haul_tensor *from = haul_searchsorted(ends, places, true);
     if (!bounded)

@@ -5,6 +5,7 @@
  * one stays, on every device. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -121,6 +122,7 @@ typedef struct work {
 static bool sort_lines(const haul__call *c, haul_tensor *index, int64_t length, haul_tensor **sorted,
                        haul_tensor **order)
 {
+    HAUL__ASSERT(length > 0 && index->count % length == 0);
     *sorted = haul__temporary(c, HAUL_I64, &index->shape);
     *order = *sorted ? haul__temporary(c, HAUL_I64, &index->shape) : NULL;
     return *order && !haul__sort_rows(c, *sorted, *order, index, length, false);
@@ -128,6 +130,7 @@ static bool sort_lines(const haul__call *c, haul_tensor *index, int64_t length, 
 
 static haul_status launch_put(const haul__call *c, const work *w)
 {
+    HAUL__ASSERT(w->y->dtype == w->source->dtype);
     haul_tensor  *sorted, *order;
     gather_params p = haul__gather_describe(w->y, w->index, w->source, w->axis, true);
     p.check = w->check;
@@ -143,6 +146,7 @@ static haul_status launch_put(const haul__call *c, const work *w)
 
 static haul_status launch_fold(const haul__call *c, const work *w, int how)
 {
+    HAUL__ASSERT(HAUL_SCATTER_PROD <= how && how <= HAUL_SCATTER_MIN && w->y->dtype == w->source->dtype);
     haul_tensor     *sorted, *order;
     static const I64 folds[] = {
         [HAUL_SCATTER_PROD] = FOLD_PROD, [HAUL_SCATTER_MAX] = FOLD_MAX, [HAUL_SCATTER_MIN] = FOLD_MIN};
@@ -176,6 +180,7 @@ static haul_status begin(haul__call *c, haul_tensor *y, uint32_t check)
 {
     const haul__scatter_attributes *a = haul__attributes(c);
     haul_tensor                    *x = c->operands[X];
+    HAUL__ASSERT(haul__shape_equal(&y->shape, &x->shape));
     if (haul__check_indices(c, c->operands[INDEX], x->shape.ndim ? x->shape.dims[a->axis] : 1, check))
         return haul_error_status();
     return haul__copy_elements(y, x, c->operation->name);

@@ -1,4 +1,5 @@
 /* Binary search in sorted rows: where elements would be inserted, and whether they occur. */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index/index.h"
@@ -81,7 +82,8 @@ static haul_status infer(haul__call *c)
 static search_params params_of(const haul__call *c, haul_tensor *sorted, haul_tensor *values)
 {
     const haul_shape *shape = &sorted->shape;
-    search_params     p = {.items = values->count, .length = shape->dims[shape->ndim - 1], .rows = 1, .count = 1};
+    HAUL__ASSERT(shape->ndim > 0 && sorted->dtype == values->dtype && values->count == c->results[0]->count);
+    search_params p = {.items = values->count, .length = shape->dims[shape->ndim - 1], .rows = 1, .count = 1};
     p.offsets[0] = c->results[0]->offset;
     p.offsets[1] = sorted->offset;
     p.offsets[2] = values->offset;
@@ -89,6 +91,7 @@ static search_params params_of(const haul__call *c, haul_tensor *sorted, haul_te
         p.rows = 2; /* or any other number */
         p.count = values->shape.dims[shape->ndim - 1];
     }
+    HAUL__ASSERT(!p.length || !p.count || p.rows == 1 || sorted->count / p.length == values->count / p.count);
     return p;
 }
 

@@ -8,6 +8,7 @@
  * item of a merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh,
  * Green, Mwassi, Shmueli, Birk 2012). */
 #include "ops/index/sort.h"
+#include "base/assert.h"
 #include "ops/attributes.h"
 
 #include "base/numbers.h"
@@ -220,6 +221,7 @@ enum { BLOCK = 1 << 16, SMALL_BLOCK = 16, CHUNK = 1 << 12, SMALL_CHUNK = 16, GRA
 
 static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *items, haul_dtype dtype, sort_params *p)
 {
+    HAUL__ASSERT(p->parts > 0 && p->items % p->parts == 0 && p->run < p->length);
     int64_t rows = p->items / p->parts;
     p->parts = haul__ceil_div(p->length, p->chunk);
     p->items = rows * p->parts;
@@ -231,6 +233,7 @@ static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *
 static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
                             sort_params *p)
 {
+    HAUL__ASSERT(0 < p->length && p->length <= SORT_FEW && x->count % p->length == 0);
     bool strided = c->device->strided;
     p->items = strided ? x->count : x->count / p->length;
     return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, HAUL__OUT(values ? values : indices, indices),
@@ -240,6 +243,8 @@ static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tenso
 haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
                             int64_t length, bool descending)
 {
+    HAUL__ASSERT(indices->dtype == HAUL_I64 && indices->count == x->count && (length == 0 || x->count % length == 0));
+    HAUL__ASSERT(!values || (values->dtype == x->dtype && values->count == x->count));
     int64_t words, rows = length ? x->count / length : 0;
     bool    strided = c->device->strided;
     if (!haul__mul_size(x->count, haul__dtype_size(x->dtype) > 4 ? 2 : 1, &words))
@@ -278,6 +283,7 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
 /* Dense strides with the axis innermost. */
 static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
 {
+    HAUL__ASSERT(axis == 0 || (0 < axis && axis < shape->ndim));
     int64_t stride = 1; /* parts of a product that was checked */
     for (int i = -1; i < shape->ndim; i++) {
         int d = i < 0 ? axis : shape->ndim - 1 - i;
@@ -301,6 +307,7 @@ haul_status haul__sort_axis(const haul__call *c, haul_tensor *values, haul_tenso
 {
     int64_t           strides[HAUL_MAX_DIMS] = {0};
     const haul_shape *shape = &indices->shape;
+    HAUL__ASSERT(haul__shape_equal(&x->shape, shape) && (!values || haul__shape_equal(&values->shape, shape)));
     axis_last(shape, axis, strides);
     haul_tensor *lines = haul__as_strided(c, x, strides);
     haul_tensor *sorted = target(c, values, strides), *order = target(c, indices, strides);
@@ -332,6 +339,7 @@ static haul_status compute(haul__call *c)
 {
     const haul__sort_attributes *a = haul__attributes(c);
     haul_tensor                 *x = haul__in_signed_order(c, c->operands[0]);
+    HAUL__ASSERT(c->result_count == 1 || c->result_count == 2);
     haul_tensor *values = c->result_count > 1 ? c->results[0] : NULL, *sorted = haul__signed_for(c, values);
     if (!x || (values && !sorted) ||
         haul__sort_axis(c, sorted, c->results[c->result_count - 1], x, a->axis, a->descending))

@@ -3,6 +3,7 @@
 #include <haul/statistics.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 #include "ops/index/index.h"
@@ -17,6 +18,7 @@ typedef struct axis_attributes {
 /* The length of the axis of x, 1 for a 0-d x. */
 static int64_t length_of(const haul_tensor *x, int axis)
 {
+    HAUL__ASSERT(axis == 0 || axis < x->shape.ndim);
     return x->shape.ndim ? x->shape.dims[axis] : 1;
 }
 
@@ -40,6 +42,7 @@ static haul_status give(haul__call *c, haul_tensor *y)
 /* 0, 1, 2 ... along an axis of `shape`, whose other axes are 1 in the result, on the current device. */
 static haul_tensor *positions(const haul_shape *shape, int axis)
 {
+    HAUL__ASSERT(axis == 0 || axis < shape->ndim);
     haul_shape line = *shape;
     for (int d = 0; d < line.ndim; d++)
         line.dims[d] = d == axis ? line.dims[d] : 1;
@@ -203,6 +206,7 @@ static haul_status give_at(haul__call *c, const axis_attributes *a, haul_tensor 
 /* The shape of x with one element along the axis. */
 static haul_shape one_of(const haul_tensor *x, int axis)
 {
+    HAUL__ASSERT(axis == 0 || axis < x->shape.ndim);
     haul_shape shape = x->shape;
     if (shape.ndim)
         shape.dims[axis] = 1;
@@ -225,6 +229,7 @@ static haul_tensor *index_at(const haul__call *c, haul_tensor *x, int axis, haul
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis)
             order[last++] = d;
+    HAUL__ASSERT(last + 1 == x->shape.ndim); /* each other axis once */
     order[last] = axis;
     for (int d = 0; d < last; d++)
         lines.dims[d] = x->shape.dims[order[d]];
@@ -357,6 +362,7 @@ static haul_tensor *as_lines(haul_tensor *x, const bool *chosen, bool keepdim, h
         if (!chosen[d] || keepdim)
             kept->dims[kept->ndim++] = chosen[d] ? 1 : x->shape.dims[d];
     }
+    HAUL__ASSERT(last == x->shape.ndim);
     if (!x->shape.ndim)
         return haul_reshape(x, HAUL_SHAPE(1));
     haul_tensor *moved = haul_permute(x, order, x->shape.ndim);
@@ -379,6 +385,7 @@ static haul_tensor *between(haul_tensor *sorted, int64_t n, const quantile_attri
     case HAUL_QUANTILE_MIDPOINT: weight = weight > 0 ? 0.5 : 0; break;
     default: break;
     }
+    HAUL__ASSERT(0 <= low && (int64_t)low + (weight > 0) < n);
     if (weight == 0 || weight == 1)
         return haul_select(sorted, last, (int64_t)low + (weight == 1));
     return haul_lerp_scalar(haul_select(sorted, last, (int64_t)low), haul_select(sorted, last, (int64_t)low + 1),

@@ -3,6 +3,7 @@
  * One work item computes a row along the axis. It keeps the best elements so far in order, in the results themselves,
  * and inserts each element of the row that is better than the last of them. If that would take longer than sorting, the
  * rows are sorted. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -90,6 +91,7 @@ static haul_status infer(haul__call *c)
 /* Copies the first k elements of t along the axis to `result`. */
 static haul_status take_first(const haul__call *c, haul_tensor *result, haul_tensor *t)
 {
+    HAUL__ASSERT(result->dtype == t->dtype && result->shape.ndim == t->shape.ndim && result->count <= t->count);
     haul_tensor *first = haul__view_as(c, t, &result->shape, t->strides, t->offset);
     return first ? haul__copy_elements(result, first, c->operation->name) : haul_error_status();
 }
@@ -121,11 +123,13 @@ static void add_dimension(topk_params *p, int64_t dim, int64_t stride)
     else
         p->dims[p->ndim++] = dim;
     p->strides[p->ndim - 1] = stride;
+    HAUL__ASSERT(p->ndim <= HAUL_MAX_DIMS);
 }
 
 static haul_status choose(haul__call *c, haul_tensor *y, haul_tensor *x)
 {
     const haul__topk_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(a->k > 0 && y->count % a->k == 0 && c->results[1]->count == y->count);
     if (y->count && sorts(c, a, y->count / a->k))
         return sort_first(c, a, y, x);
     topk_params p = {.items = y->count / a->k, /* k is not 0, because there are results */
@@ -140,6 +144,7 @@ static haul_status choose(haul__call *c, haul_tensor *y, haul_tensor *x)
             add_dimension(&p, x->shape.dims[d], x->strides[d]);
         p.inner *= d > a->axis ? x->shape.dims[d] : 1; /* part of a product that was checked */
     }
+    HAUL__ASSERT(x->count == p.items * p.length);
     return haul__launch_kernel(c, HAUL__K_topk, x->dtype, HAUL__OUT(y, c->results[1]), HAUL__IN(x), HAUL__PARAMS(p),
                                .grain = 1 + 4096 / (a->length + 1));
 }

@@ -1,5 +1,6 @@
 /* The distinct elements of a tensor: it is sorted, the first element of each run of equal ones is marked, and the marks
  * are a mask that places.c counts. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -93,6 +94,7 @@ static haul_status ranks_compute(haul__call *c)
     runs_params   p = {.count = marks->count,
                        .chunk = chunk,
                        .offsets = {ranks->offset, marks->offset, places->offset, ordered ? c->operands[2]->offset : -1}};
+    HAUL__ASSERT(ranks->count == marks->count && (!ordered || c->operands[2]->count == marks->count));
     p.items = p.chunks = marks->count / chunk + (marks->count % chunk != 0);
     return haul__launch_kernel(c, HAUL__K_run_ranks, HAUL_BOOL, HAUL__OUT(ranks),
                                HAUL__IN(marks, places, ordered ? c->operands[2] : places), HAUL__PARAMS(p),
@@ -120,6 +122,7 @@ typedef struct unique_attributes {
 /* How long each run is: from its start to the next. Runs that are not there start at the end. */
 static haul_tensor *lengths(haul_tensor *marks, haul_tensor *places, int64_t size)
 {
+    HAUL__ASSERT(size >= 0);
     const int64_t count = haul_tensor_count(marks);
     haul_tensor  *starts = haul__true_positions(marks, places, size + 1, count);
     return haul_sub(haul_slice(starts, 0, 1, size + 1, 1), haul_slice(starts, 0, 0, size, 1));
@@ -147,6 +150,7 @@ static haul_status unique(haul__call *c)
     haul_tensor *places = haul__true_places(marks);
     if (haul__failed(places) || (!padded && haul__count_true(c, places, &a->size)))
         return haul_error_status();
+    HAUL__ASSERT(a->size >= 0);
     c->results[0] =
         padded ? padded_values(sorted, marks, places, a->size) : haul__take_true(sorted, marks, places, a->size);
     c->results[1] = a->inverse ? haul_reshape(HAUL__APPLY(run_ranks, NULL, marks, places, order), c->operands[0]->shape)

@@ -1,4 +1,5 @@
 /* haul_windows: the elements that a window along an axis shows at each of its places. */
+#include "base/assert.h"
 #include "engine/operation.h"
 
 typedef struct windows_attributes {
@@ -30,7 +31,8 @@ static haul_status windows(haul__call *c)
                           "step from 1 to 2^31 - 1, are expected",
                           (long long)a->size, (long long)a->step, a->axis, (long long)length);
     const int64_t count = (length - a->size) / a->step + 1;
-    haul_shape    shape = {.ndim = ndim + 1};
+    HAUL__ASSERT(count > 0 && (count - 1) * a->step + a->size <= length);
+    haul_shape shape = {.ndim = ndim + 1};
     if (haul_set_device(c->device)) /* until the call ends */
         return haul_error_status();
     haul_tensor *y = haul_index_select(x, a->axis, haul_reshape(elements_of(a, count), HAUL_SHAPE(-1)));

@@ -3,6 +3,7 @@
  * An item factors a block of the diagonal: it works on rows of L^T, because they are dense. Larger matrices go over
  * blocks of HAUL__SMALL columns: below a block, L = A L^-T is a product with the block's inverse, and products subtract
  * L L^T from the columns on the right. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -57,6 +58,7 @@ static haul_status infer(haul__call *c)
 
 static haul_status factor_block(const haul__call *c, haul__part l, int64_t first)
 {
+    HAUL__ASSERT(0 < l.rows && l.rows <= HAUL__SMALL && l.rows == l.columns && haul__part_is_within(&l));
     cholesky_params p = {.items = l.count,
                          .n = l.rows,
                          .at = haul__part_offset(&l),
@@ -72,6 +74,7 @@ static haul_status factor_block(const haul__call *c, haul__part l, int64_t first
 static haul_status update_below(const haul__call *c, haul__part top, haul__part below, haul__part *minus,
                                 haul__part inverse)
 {
+    HAUL__ASSERT(top.rows == top.columns && below.columns == top.columns && top.rows <= inverse.rows);
     inverse = haul__part_of(inverse, 0, 0, top.rows, top.rows);
     if (haul__invert_triangle(c, top, inverse, (haul__triangle){.upper = false}) || haul__negate(c, minus, below) ||
         haul__multiply(c, below, false, *minus, haul__part_transposed(inverse)))
@@ -82,6 +85,7 @@ static haul_status update_below(const haul__call *c, haul__part top, haul__part 
 /* The columns on the right of a block, whose rows below are l and -minus: A -= L L^T, in blocks of columns. */
 static haul_status update_right(const haul__call *c, haul__part a, haul__part l, haul__part minus)
 {
+    HAUL__ASSERT(a.rows == a.columns && a.rows == l.rows && l.rows == minus.rows && l.columns == minus.columns);
     for (int64_t at = 0; at < a.rows; at += HAUL__SMALL) {
         const int64_t columns = a.rows - at < HAUL__SMALL ? a.rows - at : HAUL__SMALL, rows = a.rows - at;
         if (haul__multiply(c, haul__part_of(a, at, at, rows, columns), true,

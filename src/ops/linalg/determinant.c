@@ -1,6 +1,7 @@
 /* haul_det and haul_slogdet: products of the diagonal of an LU factorisation. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -61,6 +62,7 @@ static haul_status factor(const haul__call *c, haul_tensor **lu, haul_tensor **p
     haul_tensor *a = c->operands[0];
     haul_shape   rows = a->shape;
     rows.ndim--;
+    HAUL__ASSERT(a->shape.ndim >= 2 && a->count > 0);
     haul_tensor *order = haul__temporary(c, HAUL_I64, &rows);
     *lu = haul__temporary(c, a->dtype, &a->shape);
     *pivots = haul__temporary(c, HAUL_I64, &rows);
@@ -75,6 +77,7 @@ static determinant_params params_of(const haul__call *c, const haul_tensor *lu, 
                             .n = lu->shape.dims[lu->shape.ndim - 1],
                             .lu_at = lu->offset,
                             .pivots_at = pivots->offset};
+    HAUL__ASSERT(pivots->count == p.items * p.n && lu->count == pivots->count * p.n);
     p.at[0] = c->results[0]->offset;
     p.at[1] = c->results[1] ? c->results[1]->offset : 0;
     return p;

@@ -2,6 +2,7 @@
  *
  * An item takes a matrix. It makes the elements off the diagonal 0, pair by pair, until a whole round finds none that
  * matters. Rows are rotated in full; so are columns, as the matrix stays symmetric. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -110,6 +111,7 @@ static haul_status jacobi(haul__call *c)
                      .v_at = v->offset,
                      .a_at = a->offset,
                      .turned_at = rows->offset};
+    HAUL__ASSERT(v->count == a->count && w->count * p.n == a->count);
     p.items = haul__matrices(given).count;
     return haul__launch_kernel(c, HAUL__K_eigh, a->dtype, HAUL__OUT(w, v, a, rows), HAUL__PARAMS(p),
                                .grain = 1 + 16384 / (p.n * p.n * p.n + 1));

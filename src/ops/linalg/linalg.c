@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -45,6 +46,7 @@ enum { GRAIN = 8192 };
 
 haul__part haul__matrices(haul_tensor *t)
 {
+    HAUL__ASSERT(t->shape.ndim >= 2 && t->contiguous);
     const int64_t *last = &t->shape.dims[t->shape.ndim - 2];
     haul__part     m = {.t = t, .count = 1, .rows = last[0], .columns = last[1], .row = last[1], .column = 1};
     for (int d = 0; d < t->shape.ndim - 2; d++)
@@ -55,6 +57,8 @@ haul__part haul__matrices(haul_tensor *t)
 
 haul__part haul__part_of(haul__part m, int64_t row, int64_t column, int64_t rows, int64_t columns)
 {
+    HAUL__ASSERT(0 <= row && 0 <= rows && row + rows <= m.rows);
+    HAUL__ASSERT(0 <= column && 0 <= columns && column + columns <= m.columns);
     m.at += row * m.row + column * m.column;
     m.rows = rows;
     m.columns = columns;
@@ -69,6 +73,9 @@ haul__part haul__temporary_part(const haul__call *c, haul_dtype dtype, int64_t c
 
 haul_status haul__multiply(const haul__call *c, haul__part y, bool add, haul__part a, haul__part b)
 {
+    HAUL__ASSERT(a.rows == y.rows && b.columns == y.columns && a.columns == b.rows && y.column == 1);
+    HAUL__ASSERT((a.count == y.count || !a.batch) && (b.count == y.count || !b.batch));
+    HAUL__ASSERT(haul__part_is_within(&y) && haul__part_is_within(&a) && haul__part_is_within(&b));
     haul__gemm g = {
         .batch = y.count,
         .m = y.rows,
@@ -94,6 +101,7 @@ haul_status haul__multiply(const haul__call *c, haul__part y, bool add, haul__pa
 
 static part_params params_of(const haul__part *y)
 {
+    HAUL__ASSERT(y->column == 1 && haul__part_is_within(y));
     return (part_params){.items = y->count * y->rows,
                          .rows = y->rows,
                          .columns = y->columns,
@@ -111,6 +119,7 @@ haul_status haul__negate(const haul__call *c, haul__part *y, haul__part x)
                       .row = x.columns,
                       .column = 1,
                       .batch = x.count == 1 ? 0 : x.rows * x.columns};
+    HAUL__ASSERT(y->t != x.t && haul__part_is_within(&x));
     part_params p = params_of(y);
     p.x_at = haul__part_offset(&x);
     p.x_row = x.row;
@@ -132,6 +141,7 @@ haul_tensor *haul__turned(const haul__call *c, haul_tensor *t)
     haul_shape shape = t->shape;
     int64_t    strides[HAUL_MAX_DIMS];
     const int  last = shape.ndim - 1;
+    HAUL__ASSERT(last >= 1);
     for (int d = 0; d <= last; d++)
         strides[d] = t->strides[d];
     shape.dims[last] = t->shape.dims[last - 1];
@@ -161,6 +171,7 @@ static bool has_library(const haul__call *c, haul_device *device)
 
 haul_status haul__check_jacobi(const haul__call *c, int64_t n)
 {
+    HAUL__ASSERT(n >= 0);
     if (n <= HAUL__JACOBI_MOST || has_library(c, haul_cpu()) || has_library(c, c->device))
         return HAUL_OK;
     return haul__fail(
@@ -186,6 +197,7 @@ haul_tensor *haul__for_jacobi(const haul__operation *operation, haul_tensor *a, 
 
 haul_status haul__from_jacobi(haul_status status, haul_tensor **results, int count, haul_device *back)
 {
+    HAUL__ASSERT(0 < count && count <= HAUL__MAX_RESULTS);
     for (int i = 0; i < count && !status && back; i++) {
         results[i] = haul_to(results[i], back);
         if (haul__failed(results[i]))
@@ -196,6 +208,7 @@ haul_status haul__from_jacobi(haul_status status, haul_tensor **results, int cou
 
 haul_shape haul__shape_with(const haul_shape *lead, int64_t rows, int64_t columns)
 {
+    HAUL__ASSERT(lead->ndim + 1 + (columns >= 0) <= HAUL_MAX_DIMS && rows >= 0);
     haul_shape shape = *lead;
     shape.dims[shape.ndim++] = rows;
     if (columns >= 0)
@@ -232,11 +245,13 @@ haul_status haul__check_system(const haul__call *c, haul__system *out)
     if (haul__shape_broadcast(&lead_a, &lead_b, c->operation->name, &out->lead))
         return haul_error_status();
     out->a_lead = matrices_in(&lead_a) == 1 ? lead_a : out->lead;
+    HAUL__ASSERT(out->lead.ndim + 2 <= HAUL_MAX_DIMS);
     return HAUL_OK;
 }
 
 haul_tensor *haul__copy_matrices(const haul__call *c, haul_tensor *x, const haul_shape *lead, int own)
 {
+    HAUL__ASSERT(own <= x->shape.ndim && lead->ndim + own <= HAUL_MAX_DIMS);
     haul_shape shape = *lead;
     for (int d = x->shape.ndim - own; d < x->shape.ndim; d++)
         shape.dims[shape.ndim++] = x->shape.dims[d];

@@ -41,6 +41,14 @@ static inline int64_t haul__part_offset(const haul__part *m)
     return m->t->offset + m->at;
 }
 
+/* True if the elements are among those of the tensor, which has them without gaps. */
+static inline bool haul__part_is_within(const haul__part *m)
+{
+    return !m->count || !m->rows || !m->columns ||
+           (m->at >= 0 &&
+            m->at + (m->count - 1) * m->batch + (m->rows - 1) * m->row + (m->columns - 1) * m->column < m->t->count);
+}
+
 /* y = a b, or y += a b. The columns of y are dense, and it shares no element with a or b. */
 haul_status haul__multiply(const haul__call *c, haul__part y, bool add, haul__part a, haul__part b);
 

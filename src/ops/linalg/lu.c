@@ -2,6 +2,7 @@
  *
  * An item factors a block of columns of a matrix. For matrices of up to HAUL__SMALL rows the block is the matrix. For
  * larger ones, the rows of the other columns are exchanged after each block, and the columns on its right updated. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -115,6 +116,7 @@ _Static_assert(BLOCK % SIDE_COLUMNS == 0, "columns that are exchanged together a
 
 static lu_params params_of(const haul__part *lu, const haul_tensor *order, const haul_tensor *pivots, uint32_t check)
 {
+    HAUL__ASSERT(lu->rows == lu->columns && order->count == pivots->count && haul__part_is_within(lu));
     return (lu_params){.n = lu->rows,
                        .at = haul__part_offset(lu),
                        .row = lu->row,
@@ -127,6 +129,8 @@ static lu_params params_of(const haul__part *lu, const haul_tensor *order, const
 static haul_status factor_block(const haul__call *c, lu_params *p, haul__part lu, haul_tensor *order,
                                 haul_tensor *pivots)
 {
+    HAUL__ASSERT(lu.rows == p->n && 0 < p->width && p->first + p->width <= p->n);
+    HAUL__ASSERT(order->count == lu.count * lu.rows && pivots->count == order->count);
     p->items = lu.count;
     return haul__launch_kernel(c, HAUL__K_lu, lu.t->dtype, HAUL__OUT(lu.t, order, pivots), HAUL__PARAMS(*p),
                                .grain = 1 + GRAIN / (p->n * p->width + 1), .checks = true);
@@ -135,7 +139,8 @@ static haul_status factor_block(const haul__call *c, lu_params *p, haul__part lu
 /* The columns on the right of a block: U = L^-1 A above, A -= L U below. */
 static haul_status update_right(const haul__call *c, const lu_params *p, haul__part lu, haul__part work)
 {
-    const int64_t    next = p->first + p->width, rest = p->n - next;
+    const int64_t next = p->first + p->width, rest = p->n - next;
+    HAUL__ASSERT(0 <= rest && p->width <= work.rows && rest <= work.columns);
     const haul__part u = haul__part_of(lu, p->first, next, p->width, rest);
     if (!rest)
         return HAUL_OK;
@@ -151,7 +156,8 @@ static haul_status factor_large(const haul__call *c, lu_params *p, haul__part lu
                                 haul_tensor *pivots)
 {
     const int64_t parts = (p->n + SIDE_COLUMNS - 1) / SIDE_COLUMNS;
-    haul__part    work = haul__temporary_part(c, lu.t->dtype, lu.count, BLOCK, p->n);
+    HAUL__ASSERT(p->n > HAUL__SMALL);
+    haul__part work = haul__temporary_part(c, lu.t->dtype, lu.count, BLOCK, p->n);
     if (!work.t)
         return haul_error_status();
     for (p->first = 0; p->first < p->n; p->first += BLOCK) {
@@ -176,6 +182,9 @@ haul_status haul__factor_lu(const haul__call *c, haul__part lu, haul_tensor *ord
 
 haul_status haul__order_rows(const haul__call *c, haul__part y, haul__part x, haul_tensor *order, bool back)
 {
+    HAUL__ASSERT(order->count == y.rows || order->count == y.count * y.rows);
+    HAUL__ASSERT(x.rows == y.rows && x.columns == y.columns && (x.count == y.count || !x.batch));
+    HAUL__ASSERT(y.column == 1 && haul__part_is_within(&y) && haul__part_is_within(&x));
     lu_rows_params p = {.items = y.count * y.rows,
                         .n = y.rows,
                         .columns = y.columns,

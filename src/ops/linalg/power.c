@@ -1,4 +1,5 @@
 /* haul_matrix_power and haul_trace, of other operations. */
+#include "base/assert.h"
 #include "ops/linalg/linalg.h"
 
 /* ---- haul_matrix_power ---- */
@@ -27,6 +28,7 @@ static haul_status matrix_power(haul__call *c)
         if (haul__failed(square))
             return haul_error_status();
     }
+    HAUL__ASSERT(result);
     if (result == c->operands[0])
         result = haul_view(result, result->shape); /* with a gradient of its own */
     c->results[0] = result;

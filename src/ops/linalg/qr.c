@@ -2,6 +2,7 @@
  *
  * An item reduces a block of columns of a matrix. Its reflections together are I - V T V^T (Schreiber, Van Loan 1989),
  * so products apply them to the columns on the right, and to the identity for Q. */
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
@@ -118,6 +119,7 @@ typedef struct reflections {
 static haul_status make_reflections(const haul__call *c, const haul__part *a, reflections *h)
 {
     const int64_t k = smaller(a->rows, a->columns);
+    HAUL__ASSERT(k > 0);
     h->v = haul__temporary_part(c, a->t->dtype, a->count, a->rows, k);
     h->t = haul__temporary_part(c, a->t->dtype, a->count, k, SIDE_COLUMNS);
     h->once = haul__temporary_part(c, a->t->dtype, a->count, SIDE_COLUMNS, a->columns);
@@ -127,6 +129,8 @@ static haul_status make_reflections(const haul__call *c, const haul__part *a, re
 
 static haul_status factor_block(const haul__call *c, haul__part a, const reflections *h, int64_t first, int64_t width)
 {
+    HAUL__ASSERT(0 < width && width <= SIDE_COLUMNS && first + width <= smaller(a.rows, a.columns));
+    HAUL__ASSERT(h->v.rows == a.rows && h->v.count == a.count && haul__part_is_within(&a));
     qr_params p = {.items = a.count,
                    .rows = a.rows,
                    .first = first,
@@ -147,6 +151,7 @@ static haul_status factor_block(const haul__call *c, haul__part a, const reflect
 static haul_status reflect(const haul__call *c, haul__part x, const reflections *h, int64_t first, int64_t width,
                            bool turned)
 {
+    HAUL__ASSERT(first + x.rows == h->v.rows && width <= SIDE_COLUMNS && x.columns <= h->once.columns);
     const haul__part v = haul__part_of(h->v, first, first, x.rows, width),
                      t = haul__part_of(h->t, first, 0, width, width);
     const haul__part once = haul__part_of(h->once, 0, 0, width, x.columns);
@@ -175,6 +180,7 @@ static haul_status compute(haul__call *c)
              reflect(c, haul__part_of(a, at, next, a.rows - at, a.columns - next), &h, at, width, true)))
             return haul_error_status();
     }
+    HAUL__ASSERT(whole_q.rows == a.rows && whole_q.columns == k);
     haul_tensor *top = haul__view_as(c, work, &r->shape, work->strides, work->offset);
     if (!top || haul__copy_elements(r, top, c->operation->name) || haul__identity(c, whole_q))
         return haul_error_status();

@@ -1,4 +1,5 @@
 /* haul_solve and haul_inverse, by LU factorisation with partial pivoting. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "ops/linalg/linalg.h"
 #include "ops/matmul/gemm.h"
@@ -12,6 +13,8 @@ enum { X, LU, ORDER };
 static haul_status solve_factored(const haul__call *c, haul__part lu, haul_tensor *order, haul__part x, haul__part b,
                                   haul_tensor *work)
 {
+    HAUL__ASSERT(lu.rows == x.rows && b.rows == x.rows && b.columns == x.columns);
+    HAUL__ASSERT(!work || work->count >= x.count * x.rows * x.columns);
     if (!work)
         return haul__order_rows(c, x, b, order, false) ||
                        haul__solve_triangle(c, lu, x, (haul__triangle){.unit = true}) ||
@@ -84,6 +87,7 @@ static haul__part columns_of(haul_tensor *x, bool vector, int64_t n)
 {
     if (!vector)
         return haul__matrices(x);
+    HAUL__ASSERT(n > 0 && x->count % n == 0);
     haul__part m = {.t = x, .count = x->count / n, .rows = n, .columns = 1, .row = 1, .column = 1};
     m.batch = m.count == 1 ? 0 : n;
     return m;
@@ -177,7 +181,8 @@ static haul_status inverse_infer(haul__call *c)
 static haul_status inverse_compute(haul__call *c)
 {
     haul_tensor *a = c->operands[0], *x = c->results[0], *lu = haul__temporary(c, a->dtype, &a->shape);
-    haul_shape   rows = a->shape;
+    HAUL__ASSERT(x->count == a->count);
+    haul_shape rows = a->shape;
     rows.ndim--;
     haul_tensor *order = haul__temporary(c, HAUL_I64, &rows), *pivots = haul__temporary(c, HAUL_I64, &rows);
     haul_tensor *one = haul__temporary(c, a->dtype, &HAUL_SHAPE(rows.dims[rows.ndim - 1], rows.dims[rows.ndim - 1]));

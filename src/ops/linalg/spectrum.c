@@ -5,6 +5,7 @@
  * become NaN afterwards. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -70,6 +71,7 @@ enum { RESULTS = 3 }; /* at most */
 static haul_tensor *result_of(const task *t, int i)
 {
     static const int of_svd[RESULTS] = {1, 0, 2};
+    HAUL__ASSERT(0 <= i && i < RESULTS);
     return t->problem.svd ? t->call->results[of_svd[i]] : i < 2 ? t->call->results[i] : NULL;
 }
 
@@ -83,6 +85,7 @@ static task task_of(haul__call *c, haul_status (*jacobi)(haul__call *c))
                                  .m = m.rows,
                                  .n = m.columns,
                                  .a_offset = c->operands[0]->offset};
+    HAUL__ASSERT(c->result_count == RESULTS || c->result_count == RESULTS - 1);
     t.problem.values_offset = result_of(&t, 0)->offset;
     t.problem.left_offset = result_of(&t, 1)->offset;
     t.problem.right_offset = t.problem.svd ? result_of(&t, 2)->offset : 0;
@@ -94,6 +97,7 @@ static void turn(haul__spectrum *s)
     const int64_t longer = s->m > s->n ? s->m : s->n;
     s->m = haul__spectrum_rank(s);
     s->n = longer;
+    HAUL__ASSERT(s->m <= s->n && !s->turned);
     s->turned = true;
 }
 
@@ -125,6 +129,7 @@ static void describe(const void *of, char *out, size_t size)
 static haul_status run_library(haul__stream *stream, const haul__command *command)
 {
     haul__spectrum s = *(const haul__spectrum *)command->params;
+    HAUL__ASSERT(command->write_count == (s.svd ? RESULTS : RESULTS - 1));
     s.values = haul__library_output(command, 0);
     s.left = haul__library_output(command, 1);
     s.right = s.svd ? haul__library_output(command, 2) : NULL;
@@ -146,6 +151,7 @@ static haul_status run_turned_library(haul__stream *stream, const haul__command 
     haul__spectrum       s = *(const haul__spectrum *)command->params;
     const int            outs = s.svd ? TURNED : LEFT;
     const haul__storage *scratch = command->write_count > outs ? command->buffers[outs].storage : NULL;
+    HAUL__ASSERT(command->write_count == outs || command->write_count == outs + 1);
     s.a = haul__library_output(command, COPY);
     s.info = haul__library_output(command, INFO);
     s.values = haul__library_output(command, VALUES);
@@ -159,6 +165,7 @@ static haul_status run_turned_library(haul__stream *stream, const haul__command 
 static spectrum_params params_for(const turned *d, const haul_tensor *y, int64_t rows, int64_t columns)
 {
     const haul__spectrum *s = &d->t->problem;
+    HAUL__ASSERT(y->count == s->count * rows * columns && d->sums->count == s->count * s->m);
     return (spectrum_params){.items = s->count * rows,
                              .rows = rows,
                              .columns = columns,
@@ -188,7 +195,8 @@ static haul_status prepare(turned *d, haul_tensor *from)
     const haul_dtype      dtype = s->dtype;
     const bool            tall = from != c->operands[0];
     const int             last = from->shape.ndim - 1;
-    haul_shape            square = from->shape;
+    HAUL__ASSERT(from->shape.dims[last - 1] == s->m && from->shape.dims[last] == s->n && s->turned);
+    haul_shape square = from->shape;
     square.dims[last] = square.dims[last - 1];
     d->at[COPY] = haul__temporary(c, dtype, &from->shape);
     d->at[INFO] = haul__temporary(c, HAUL_I32, &HAUL_SHAPE(s->count));
@@ -212,6 +220,7 @@ static haul_status prepare(turned *d, haul_tensor *from)
 
 static haul_status copy_turned(const haul__call *c, haul_tensor *to, haul_tensor *from)
 {
+    HAUL__ASSERT(to->count == from->count);
     haul_tensor *view = haul__turned(c, from);
     return view ? haul__copy_elements(to, view, c->operation->name) : haul_error_status();
 }
@@ -240,6 +249,7 @@ static haul_status run_turned(task *t, const haul__implementation *by, int64_t *
     turned          d = {.t = t};
     const bool      tall = haul__matrices(c->operands[0]).rows > s->m;
     haul_tensor    *from = tall ? haul__turned(c, c->operands[0]) : c->operands[0];
+    HAUL__ASSERT(s->turned && s->m <= s->n);
     if (!from || prepare(&d, from))
         return haul_error_status();
     s->a_offset = d.at[COPY]->offset;

@@ -2,6 +2,7 @@
  *
  * An item takes a matrix with at least as many columns as rows, or the transposed matrix. It rotates pairs of rows
  * until all are orthogonal: their lengths are the singular values, and the rotations the vectors of the other side. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -133,6 +134,7 @@ static haul_status jacobi(haul__call *c)
                     .s_at = s->offset,
                     .a_at = rows->offset,
                     .v_at = others->offset};
+    HAUL__ASSERT(p.k <= p.length && p.k == rows->shape.dims[last - 1]);
     p.items = haul__matrices(rows).count;
     if (haul__launch_kernel(c, HAUL__K_svd, a->dtype, HAUL__OUT(s, rows, others), HAUL__PARAMS(p),
                             .grain = 1 + 16384 / (p.k * p.k * p.length + 1)))

@@ -2,6 +2,7 @@
  *
  * An item solves for SIDE_COLUMNS columns of the right side. Once a row is solved, its part is subtracted from the
  * remaining rows. Systems of more than HAUL__SMALL rows do so with blocks of rows, by products. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -60,6 +61,8 @@ enum { GRAIN = 16384 };
 static haul_status solve_block(const haul__call *c, haul__part t, haul__part x, haul__triangle how, int64_t first,
                                bool identity)
 {
+    HAUL__ASSERT(t.rows == t.columns && t.rows == x.rows && 0 < x.rows && x.rows <= HAUL__SMALL && x.column == 1);
+    HAUL__ASSERT((t.count == x.count || !t.batch) && haul__part_is_within(&t) && haul__part_is_within(&x));
     triangular_params p = {.n = x.rows,
                            .columns = x.columns,
                            .parts = (x.columns + SIDE_COLUMNS - 1) / SIDE_COLUMNS,
@@ -91,6 +94,7 @@ static haul_status update_rest(const haul__call *c, haul__part t, haul__part x, 
                                haul__part work)
 {
     const int64_t from = upper ? 0 : first + rows, rest = upper ? first : x.rows - from;
+    HAUL__ASSERT(0 <= rest && rows + rest <= x.rows && work.rows >= rows && work.columns == x.columns);
     if (!rest)
         return HAUL_OK;
     if (haul__negate(c, &work, haul__part_of(x, first, 0, rows, x.columns)))
@@ -101,6 +105,7 @@ static haul_status update_rest(const haul__call *c, haul__part t, haul__part x, 
 
 haul_status haul__solve_triangle(const haul__call *c, haul__part t, haul__part x, haul__triangle how)
 {
+    HAUL__ASSERT(t.rows == t.columns && t.rows == x.rows && (t.count == x.count || !t.batch));
     const int64_t blocks = (x.rows + HAUL__SMALL - 1) / HAUL__SMALL;
     haul__part    work = {.t = NULL};
     if (blocks <= 1)
@@ -143,7 +148,8 @@ static haul__part columns_of(haul_tensor *x, bool vector)
     if (!vector)
         return haul__matrices(x);
     const int64_t n = x->shape.dims[x->shape.ndim - 1];
-    haul__part    m = {.t = x, .count = x->count / n, .rows = n, .columns = 1, .row = 1, .column = 1};
+    HAUL__ASSERT(n > 0 && x->count % n == 0);
+    haul__part m = {.t = x, .count = x->count / n, .rows = n, .columns = 1, .row = 1, .column = 1};
     m.batch = m.count == 1 ? 0 : n;
     return m;
 }

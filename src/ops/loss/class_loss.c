@@ -5,6 +5,7 @@
  * logarithm of each row's sum of exponentials. The backward pass computes (softmax - onehot) g / N, with the same
  * weights and smoothing. A gradient that is to be differentiated again is composed of operations. */
 #include "backends/index_check.h"
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
@@ -298,6 +299,7 @@ static class_params params_of(const haul__class_attributes *a, const haul_tensor
     class_params p = {.items = y->count, .classes = a->classes, .inner = 1, .total = -1, .ignored = a->ignored};
     for (int d = a->axis; d < y->shape.ndim && !(x && haul__wants_channels_last(x)); d++)
         p.inner *= y->shape.dims[d]; /* part of a product that was checked */
+    HAUL__ASSERT(p.classes > 0 && (!x || x->count == p.items * p.classes));
     p.ignores = a->ignores;
     p.smoothing = haul__scalar_bits(dtype, a->smoothing);
     p.check = haul__index_check(check, 0);
@@ -311,6 +313,7 @@ static haul_tensor *weights_of(const haul__call *c, int operand, haul_tensor *ot
     if (!haul__has(c, operand))
         return otherwise;
     haul_tensor *weight = haul__as_dtype(c, c->operands[operand], otherwise->dtype);
+    HAUL__ASSERT(!weight || weight->count == p->classes);
     if (weight)
         p->at[at] = weight->offset;
     return weight;
@@ -321,6 +324,7 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
 {
     const haul__class_attributes *a = haul__attributes_of(c);
     haul_tensor                  *x = c->operands[X], *y = c->operands[Y];
+    HAUL__ASSERT(rows->count == y->count && (!a->weighted || total));
     if (!a->weighted)
         return haul__reduce_losses(c, a->reduction, rows);
     haul_tensor *weights = haul__temporary(c, rows->dtype, &rows->shape);
@@ -343,7 +347,8 @@ static haul_tensor *rows_for(const haul__call *c)
 {
     const haul__class_attributes *a = haul__attributes_of(c);
     haul_tensor                  *y = c->operands[Y], *loss = c->results[0];
-    haul_dtype                    dtype = haul__sum_dtype(c->operands[X]->dtype);
+    HAUL__ASSERT(loss->count == (a->reduction == HAUL_REDUCE_NONE ? y->count : 1));
+    haul_dtype dtype = haul__sum_dtype(c->operands[X]->dtype);
     return a->reduction == HAUL_REDUCE_NONE && loss->dtype == dtype ? loss : haul__temporary(c, dtype, &y->shape);
 }
 
@@ -355,6 +360,7 @@ static haul_status backward_infer(haul__call *c)
     haul_shape                    shape = c->operands[LABELS]->shape;
     for (int d = shape.ndim++; d > a->axis; d--)
         shape.dims[d] = shape.dims[d - 1];
+    HAUL__ASSERT(shape.ndim <= HAUL_MAX_DIMS && a->axis < shape.ndim);
     shape.dims[a->axis] = a->classes;
     return haul__describe_format(c, 0, c->operands[G]->dtype, &shape,
                                  haul__has(c, X) && haul__wants_channels_last(c->operands[X]));
@@ -372,6 +378,7 @@ static haul_status backward_compute(haul__call *c)
     if (!weight)
         return haul_error_status();
     p.at[0] = dx->offset, p.at[1] = x->offset, p.at[2] = log_sum->offset, p.at[3] = y->offset, p.at[5] = g->offset;
+    HAUL__ASSERT(dx->count == p.items * p.classes && (a->reduction != HAUL_REDUCE_NONE || g->count == y->count));
     p.of_mean = a->reduction == HAUL_REDUCE_MEAN;
     p.of_rows = a->reduction == HAUL_REDUCE_NONE;
     if (a->weighted)
@@ -507,6 +514,7 @@ static haul_status cross_entropy_compute(haul__call *c)
         total = haul__view_as(c, log_sum, &HAUL_SCALAR_SHAPE, NULL, log_sum->offset + y->count);
     if (!rows || !weight || !log_sum || (a->weighted && !total))
         return haul_error_status();
+    HAUL__ASSERT(log_sum->count == y->count + a->weighted && log_sum->dtype == rows->dtype);
     p.at[0] = rows->offset, p.at[1] = log_sum->offset, p.at[2] = x->offset, p.at[3] = y->offset;
     const int kernel = HAUL__K_cross_entropy;
     if (haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, x->dtype,

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "backends/index_check.h"
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -153,6 +154,7 @@ static haul_status describe(const haul__call *c, ctc_params *p, int64_t *row)
 {
     const haul__ctc_attributes *a = haul__attributes_of(c);
     const haul_shape           *x = &c->operands[LOG_P]->shape, *y = &c->operands[TARGETS]->shape;
+    HAUL__ASSERT(x->ndim == 3 && (y->ndim == 1 || y->ndim == 2));
     *p = (ctc_params){.items = x->dims[1],
                       .frames = x->dims[0],
                       .classes = x->dims[2],
@@ -190,6 +192,7 @@ static haul_status compute(haul__call *c)
         alpha = haul__temporary(c, x->dtype, &HAUL_SHAPE(p.rows + p.items));
     if (!alpha)
         return haul_error_status();
+    HAUL__ASSERT(loss->count == p.items && lengths->count == 2 * p.items && alpha->count == p.rows + p.items);
     p.at[0] = loss->offset, p.at[1] = alpha->offset, p.at[2] = x->offset;
     p.at[3] = targets->offset, p.at[4] = lengths->offset;
     return haul__launch_kernel(c, HAUL__K_ctc_losses, x->dtype, HAUL__OUT(loss, alpha), HAUL__IN(x, targets, lengths),
@@ -209,6 +212,7 @@ static haul_status backward_compute(haul__call *c)
     int64_t      row;
     if (describe(c, &p, &row))
         return haul_error_status();
+    HAUL__ASSERT(alpha->count == p.rows + p.items && g->count == p.items && lengths->count == 2 * p.items);
     haul_tensor *beta = haul__temporary(c, x->dtype, &HAUL_SHAPE(row));
     if (!beta)
         return haul_error_status();

@@ -2,6 +2,7 @@
  * binary cross entropy of logits. */
 #include "ops/loss/loss.h"
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "ops/pointwise/internal.h"
@@ -30,7 +31,8 @@ haul_status haul__check_like(const haul__call *c, int i)
 
 haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, haul_tensor *losses)
 {
-    haul_tensor  *result = c->results[0];
+    haul_tensor *result = c->results[0];
+    HAUL__ASSERT(result->count == (reduction == HAUL_REDUCE_NONE ? losses->count : 1));
     const int64_t batch = losses->shape.ndim ? losses->shape.dims[0] : 1;
     if (reduction == HAUL_REDUCE_MEAN || (reduction == HAUL_REDUCE_BATCH_MEAN && !batch))
         return haul__mean_of_all(c, result, losses);
@@ -61,6 +63,7 @@ typedef struct probability_attributes {
 /* The class weights, [C], broadcast to [N, C, ...]. */
 static haul_tensor *weights_along(haul_tensor *weight, int ndim, int axis, int64_t classes)
 {
+    HAUL__ASSERT(axis < ndim && weight->count == classes);
     haul_shape shape = {.ndim = ndim - axis};
     for (int d = 1; d < shape.ndim; d++)
         shape.dims[d] = 1;

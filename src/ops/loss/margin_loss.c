@@ -1,6 +1,7 @@
 /* Losses of margins between scores, distances and cosines, composed of operations with PyTorch's formulas. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "ops/loss/loss.h"
@@ -139,8 +140,9 @@ static haul_status multi_margin_loss(haul__call *c)
         return haul_error_status();
     haul_tensor  *x = haul__widened(c->operands[0]), *y = c->operands[1];
     const int64_t classes = x->shape.dims[x->shape.ndim - 1];
-    haul_tensor  *own = haul_gather(x, -1, haul_unsqueeze(y, -1));
-    haul_tensor  *terms = haul_relu(haul_add_scalar(haul_sub(x, own), m->margin));
+    HAUL__ASSERT(classes > 0 && x->count == y->count * classes);
+    haul_tensor *own = haul_gather(x, -1, haul_unsqueeze(y, -1));
+    haul_tensor *terms = haul_relu(haul_add_scalar(haul_sub(x, own), m->margin));
     if (m->power == 2)
         terms = haul_square(terms);
     haul_tensor *is_own = haul_cast(haul_one_hot(y, classes), HAUL_BOOL);

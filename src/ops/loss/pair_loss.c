@@ -1,6 +1,7 @@
 /* Losses of pairs: each element of x against the target's at the same place. Forward computes the losses of the
  * elements in one pass, and the gradient of x is another pass. A gradient that is to be differentiated again, and that
  * of the target, are composed of operations. Losses of f16 and bf16 elements are f32 until the result is rounded. */
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
@@ -161,7 +162,8 @@ static pair_params params_of(const haul__call *c, const haul_tensor *result)
 {
     const haul_tensor           *x = c->operands[0];
     const haul__pair_attributes *a = haul__attributes_of(c);
-    pair_params                  p = {.items = x->count, .offsets = {result->offset}};
+    HAUL__ASSERT(c->operands[1]->count == x->count && result->count == x->count);
+    pair_params p = {.items = x->count, .offsets = {result->offset}};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
     p.number = haul__scalar_bits(x->dtype, a->number);
@@ -178,7 +180,9 @@ static haul_status backward_infer(haul__call *c)
 static haul_status backward_compute(haul__call *c)
 {
     const haul__pair_attributes *a = haul__attributes(c);
-    pair_params                  p = params_of(c, c->results[0]);
+    HAUL__ASSERT((size_t)a->kind < sizeof pairs / sizeof *pairs);
+    HAUL__ASSERT(c->operands[2]->count == (a->reduction == HAUL_REDUCE_NONE ? c->operands[0]->count : 1));
+    pair_params p = params_of(c, c->results[0]);
     return haul__launch_kernel(c, pairs[a->kind].backward, c->operands[0]->dtype, .outs = c->results, .out_count = 1,
                                .ins = c->operands, .in_count = c->count, HAUL__PARAMS(p), .grain = GRAIN);
 }
@@ -213,9 +217,10 @@ static haul_status compute(haul__call *c)
 {
     const haul__pair_attributes *a = haul__attributes(c);
     haul_tensor                 *x = c->operands[0], *y = c->results[0];
-    const haul_dtype             dtype = haul__sum_dtype(x->dtype);
-    const bool                   in_place = a->reduction == HAUL_REDUCE_NONE && y->dtype == dtype;
-    haul_tensor                 *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
+    HAUL__ASSERT((size_t)a->kind < sizeof pairs / sizeof *pairs);
+    const haul_dtype dtype = haul__sum_dtype(x->dtype);
+    const bool       in_place = a->reduction == HAUL_REDUCE_NONE && y->dtype == dtype;
+    haul_tensor     *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
     if (!losses)
         return haul_error_status();
     pair_params p = params_of(c, losses);

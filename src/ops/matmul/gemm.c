@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "kernels/constants.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -167,6 +168,7 @@ int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
 
 static gemm_params params_of(const haul__gemm *g)
 {
+    HAUL__ASSERT(!g->inner && !g->relu); /* kernels take neither */
     return (gemm_params){
         .batch = g->batch,
         .m = g->m,
@@ -209,6 +211,7 @@ typedef struct product {
 static const void *form(void *task, int i)
 {
     product *p = task;
+    HAUL__ASSERT(i >= 0 && p->c);
     if (i > p->relu)
         return NULL;
     bool relu = p->relu && i == 0;
@@ -232,7 +235,8 @@ static void describe(const void *task, char *out, size_t size)
 
 static haul_status multiply(haul__stream *s, const haul__command *command)
 {
-    haul__gemm           problem = *(const haul__gemm *)command->params;
+    haul__gemm problem = *(const haul__gemm *)command->params;
+    HAUL__ASSERT(command->buffer_count - command->write_count == (problem.bias ? 3 : 2));
     const haul__storage *scratch = haul__library_scratch(command);
     problem.c = haul__library_output(command, 0);
     problem.a = haul__library_input(command, 0);
@@ -298,6 +302,7 @@ static haul_status compute_plain(void *task)
 {
     product    *x = task;
     gemm_params p = params_of(x->problem);
+    HAUL__ASSERT(!p.has_bias || x->in[2] != x->c);
     p.items = p.batch * p.m * p.n;
     return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->problem->dtype, HAUL__OUT(x->c), .ins = x->in,
                                .in_count = 3, HAUL__PARAMS(p), .grain = grain_for(p.k));
@@ -318,6 +323,7 @@ static haul_tensor *with_dense_rows(const product *x, gemm_params *p)
 {
     if (!rows_are_apart(x))
         return x->in[0];
+    HAUL__ASSERT(x->in[0] != x->c);
     haul_shape    shape = HAUL_SHAPE(p->a_batch ? p->batch : 1, p->m, p->k);
     const int64_t strides[] = {p->a_batch, p->a_row, p->a_col}, dense[] = {p->m * p->k, p->k, 1};
     haul_tensor  *a = haul__view_as(x->call, x->in[0], &shape, strides, p->a_offset);
@@ -338,6 +344,7 @@ static haul_status compute_tiles(void *task)
     if (!a)
         return haul_error_status();
     p.panels = (g->n - 1) / width + 1;
+    HAUL__ASSERT((p.panels - 1) * width < g->n && g->n <= p.panels * width);
     haul_shape   shape = HAUL_SHAPE(g->b_batch ? g->batch : 1, p.panels, g->k, width);
     haul_tensor *packed = haul__temporary(x->call, haul__sum_dtype(g->dtype), &shape);
     if (!packed)
@@ -360,6 +367,7 @@ static haul_status compute_teams(void *task)
     const haul__gemm *g = x->problem;
     gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / GEMM_SIDE + 1;
+    HAUL__ASSERT((p.panels - 1) * GEMM_SIDE < g->n && g->n <= p.panels * GEMM_SIDE);
     p.items = g->batch * p.panels * ((g->m - 1) / GEMM_SIDE + 1) * GEMM_TEAM;
     return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, HAUL__OUT(x->c), .ins = x->in, .in_count = 3,
                                HAUL__PARAMS(p), .grain = GEMM_TEAM);
@@ -376,6 +384,24 @@ const haul__implementations haul__gemm_implementations = {
     .of = HAUL__PROBLEM_GEMM, .portable = kernels, .form = form, .run = run, .describe = describe};
 
 /* ---- all of it ---- */
+
+/* Matrices in memory: `outer` and `batch` elements apart, with `rows` rows, `row` apart, and `columns` columns,
+ * `column` apart. */
+typedef struct extent {
+    int64_t outer, batch, rows, row, columns, column;
+} extent;
+
+/* True if the memory of t has the elements of the product's matrices from an offset on. */
+static bool has_matrices(const haul_tensor *t, const haul__gemm *g, int64_t offset, extent e)
+{
+    const int64_t inner = g->inner ? g->inner : g->batch,
+                  room = (int64_t)(t->storage->bytes / haul__dtype_size(t->dtype));
+    if (!g->batch || !e.rows || !e.columns)
+        return true;
+    return offset >= 0 && offset + (g->batch / inner - 1) * e.outer + (inner - 1) * e.batch + (e.rows - 1) * e.row +
+                                  (e.columns - 1) * e.column <
+                              room;
+}
 
 haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c, haul_tensor *a, haul_tensor *b,
                            haul_tensor *bias)
@@ -395,6 +421,13 @@ haul_status haul__gemm_run(const haul__call *call, haul__gemm *g, haul_tensor *c
     p.in[0] = g->k ? a : c;
     p.in[1] = g->k ? b : c;
     p.in[2] = bias ? bias : c;
+    HAUL__ASSERT(g->batch >= 0 && g->m >= 0 && g->n >= 0 && g->k >= 0 && (!g->inner || g->batch % g->inner == 0));
+    HAUL__ASSERT(has_matrices(c, g, g->c_offset, (extent){g->c_outer, g->c_batch, g->m, g->c_row, g->n, 1}));
+    HAUL__ASSERT(!g->k ||
+                 has_matrices(a, g, g->a_offset, (extent){g->a_outer, g->a_batch, g->m, g->a_row, g->k, g->a_col}));
+    HAUL__ASSERT(!g->k ||
+                 has_matrices(b, g, g->b_offset, (extent){g->b_outer, g->b_batch, g->k, g->b_row, g->n, g->b_col}));
+    HAUL__ASSERT(!bias || bias->count >= g->n);
     haul_status status = haul__implement(call, &p);
     return !status && p.relu && !g->relu ? haul_relu_into(c, c) : status;
 }

@@ -2,6 +2,7 @@
  * product: vectors and leading axes become sizes and strides of it, not operations. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "ops/attributes.h"
 #include "ops/matmul/gemm.h"
@@ -14,7 +15,8 @@
  * `lead`; 0 if there is only one matrix. Returns false if no stride does. */
 static bool axes_stride(const haul_tensor *t, int own, const haul_shape *lead, int first, int end, int64_t *stride)
 {
-    int     missing = lead->ndim + own - t->shape.ndim;
+    int missing = lead->ndim + own - t->shape.ndim;
+    HAUL__ASSERT(missing >= 0 && 0 <= first && first <= end && end <= lead->ndim);
     int64_t expected = 0;
     bool    found = false;
     *stride = 0;
@@ -48,6 +50,7 @@ static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g
     g->m = 1;
     for (int d = 0; d < lead.ndim; d++)
         g->m *= lead.dims[d]; /* the result's count was checked */
+    HAUL__ASSERT(x->count == g->m * g->k);
     if (!lead_stride(x, 1, &lead, &g->a_row)) {
         x = haul__as_format(c, x, false);
         g->a_row = g->k;
@@ -69,6 +72,7 @@ typedef struct batch {
 /* The strides that walk through t's leading axes: the outer and the inner ones. Returns false if no two strides do. */
 static bool batch_strides(const haul_tensor *t, int own, const batch *of, int64_t *outer, int64_t *inner)
 {
+    HAUL__ASSERT(0 <= of->split && of->split <= of->lead.ndim);
     return axes_stride(t, own, &of->lead, 0, of->split, outer) &&
            axes_stride(t, own, &of->lead, of->split, of->lead.ndim, inner);
 }
@@ -83,10 +87,12 @@ static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, con
     haul_shape shape = of->lead;
     for (int d = t->shape.ndim - own; d < t->shape.ndim; d++)
         shape.dims[shape.ndim++] = t->shape.dims[d];
+    HAUL__ASSERT(shape.ndim <= HAUL_MAX_DIMS);
     haul_tensor *copy = haul__temporary(c, t->dtype, &shape);
     if (haul__failed(copy) || haul__copy_elements(copy, t, c->operation->name))
         return NULL;
-    batch_strides(copy, own, of, outer, inner);
+    const bool walks = batch_strides(copy, own, of, outer, inner);
+    HAUL__ASSERT(walks);
     return copy;
 }
 
@@ -146,6 +152,7 @@ static haul_status describe_heads_in_rows(haul__call *c, const haul_shape *shape
 {
     const int rows = shape->ndim - 2, heads = rows - 1;
     int64_t   swapped[HAUL_MAX_DIMS], strides[HAUL_MAX_DIMS];
+    HAUL__ASSERT(heads >= 0);
     for (int d = 0; d < shape->ndim; d++)
         swapped[d] = shape->ndim - (d == rows ? heads : d == heads ? rows : d);
     haul__shape_strides_like(shape, swapped, strides);
@@ -167,6 +174,7 @@ static haul_status matmul_infer(haul__call *c)
         shape.dims[shape.ndim++] = a->dims[a->ndim - 2];
     if (b->ndim > 1)
         shape.dims[shape.ndim++] = b->dims[b->ndim - 1];
+    HAUL__ASSERT(shape.ndim <= HAUL_MAX_DIMS);
     if (rows_hold_matrices(c, &shape))
         return describe_heads_in_rows(c, &shape);
     return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
@@ -215,6 +223,7 @@ static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
     for (int d = of.split; of.split > 0 && d < of.lead.ndim; d++)
         g->inner = (g->inner ? g->inner : 1) * of.lead.dims[d];
     g->m = own == 1 ? 1 : a->shape.dims[a->shape.ndim - 2];
+    HAUL__ASSERT(g->batch * g->m * g->n == y->count);
     a = take_batch(c, a, own, &of, &g->a_outer, &g->a_batch);
     b = a ? take_batch(c, b, 2, &of, &g->b_outer, &g->b_batch) : NULL;
     if (!b)
@@ -223,7 +232,8 @@ static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
     g->a_row = own == 1 ? g->k * g->a_col : a->strides[a->shape.ndim - 2];
     g->b_row = b->strides[b->shape.ndim - 2];
     g->b_col = b->strides[b->shape.ndim - 1];
-    batch_strides(y, own, &of, &g->c_outer, &g->c_batch);
+    const bool walks = batch_strides(y, own, &of, &g->c_outer, &g->c_batch);
+    HAUL__ASSERT(walks);
     g->c_row = own == 1 ? g->n : y->strides[y->shape.ndim - 2];
     if (haul__gemm_run(c, g, y, a, b, NULL))
         return haul_error_status();
@@ -245,6 +255,7 @@ static haul_status matmul_compute(haul__call *c)
     g.b_row = b->strides[0];
     g.b_col = vector_b ? 1 : b->strides[1];
     g.c_batch = g.m * g.n;
+    HAUL__ASSERT(g.c_batch == c->results[0]->count);
     return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
 }
 
@@ -359,6 +370,7 @@ static haul_status linear_compute(haul__call *c)
                             .relu = at->relu,
     };
     haul_tensor *x = take_rows(c, c->operands[0], &g);
+    HAUL__ASSERT(!x || g.m * g.n == c->results[0]->count);
     return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
 }
 
@@ -372,6 +384,7 @@ static haul_status backward_infer(haul__call *c)
     const backward_attributes *at = haul__attributes(c);
     const int64_t             *g = c->operands[0]->shape.dims;
     haul_dtype                 dtype = c->operands[0]->dtype;
+    HAUL__ASSERT(c->operands[0]->shape.ndim == 2);
     for (int i = 0; i < 3; i++)
         if (!at->wanted[i])
             haul__leave_out(c, i);
@@ -400,6 +413,7 @@ static haul_status multiply(const haul__call *c, haul_tensor *y, haul_tensor *a,
     if (g.m == 1)
         g.a_row = g.k * g.a_col;
     g.c_batch = g.m * g.n;
+    HAUL__ASSERT(g.k == b->shape.dims[0] && g.c_batch == y->count);
     return haul__gemm_run(c, &g, y, a, b, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* The bits of elements as another dtype: a copy that takes its result for a tensor of the operand's dtype. */
 #include "ops/move/bit_cast.h"
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 
@@ -20,6 +21,7 @@ static haul_status infer(haul__call *c)
 static haul_status compute(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *y = c->results[0];
+    HAUL__ASSERT(haul_dtype_bits(x->dtype) == haul_dtype_bits(y->dtype) && haul__shape_equal(&x->shape, &y->shape));
     haul_tensor *bits = haul__view_as(c, y, &y->shape, y->strides, y->offset);
     if (haul__failed(bits))
         return haul_error_status();

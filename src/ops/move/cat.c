@@ -1,5 +1,6 @@
 /* Joining tensors: each operand is copied to its place in the result; the gradient takes it out again. cat joins along
  * an axis, stack along a new one. */
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "ops/attributes.h"
@@ -54,6 +55,7 @@ static haul_dtype common_dtype(const haul__call *c)
 /* Copies an operand to its place in the result, which has these strides and begins at this offset. */
 static haul_status copy_part(const haul__call *c, haul_tensor *x, const int64_t *strides, int64_t offset)
 {
+    HAUL__ASSERT(offset >= 0 && x->shape.ndim <= c->results[0]->shape.ndim);
     if (x->count == 0)
         return HAUL_OK;
     haul_tensor *place = haul__view_as(c, c->results[0], &x->shape, strides, c->results[0]->offset + offset);
@@ -81,6 +83,7 @@ static haul_status compute_cat(haul__call *c)
             return haul_error_status();
         at += c->operands[i]->shape.dims[axis];
     }
+    HAUL__ASSERT(at == y->shape.dims[axis]); /* the parts fill the axis */
     return HAUL_OK;
 }
 
@@ -89,6 +92,7 @@ static void cat_back(haul__gradient *g)
     int     axis = ((const haul__join_attributes *)g->attributes)->axis;
     int64_t at = 0;
     for (int i = 0; i < g->count; i++) {
+        HAUL__ASSERT(axis < haul__operand_shape(g, i)->ndim);
         int64_t size = haul__operand_shape(g, i)->dims[axis];
         if (haul__wanted(g, i))
             g->operands[i] = haul_slice(g->results[0], axis, at, at + size, 1);
@@ -123,6 +127,7 @@ haul_status haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, i
 /* The strides of x with an additional axis of size 1. */
 static void add_axis(const haul_tensor *x, int axis, int64_t *strides)
 {
+    HAUL__ASSERT(0 <= axis && axis <= x->shape.ndim && x->shape.ndim < HAUL_MAX_DIMS);
     for (int d = 0; d < axis; d++)
         strides[d] = x->strides[d];
     strides[axis] = axis < x->shape.ndim ? x->strides[axis] * x->shape.dims[axis] : 1;
@@ -154,6 +159,7 @@ static haul_status compute_stack(haul__call *c)
     int                axis = axis_of(c);
     int64_t            strides[HAUL_MAX_DIMS] = {0};
     const haul_tensor *y = c->results[0];
+    HAUL__ASSERT(0 <= axis && axis < y->shape.ndim && y->shape.dims[axis] == c->count);
     for (int d = 0; d < y->shape.ndim - 1; d++)
         strides[d] = y->strides[d + (d >= axis)];
     for (int i = 0; i < c->count; i++)

@@ -1,4 +1,5 @@
 /* Diagonals: a view of one, and tensors of zeros with one. */
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -19,13 +20,15 @@ static int64_t diagonal_of(int64_t offset, int64_t rows, int64_t columns, int64_
     *row = offset < 0 ? -offset : 0;
     *column = offset > 0 ? offset : 0;
     const int64_t down = rows - *row, across = columns - *column;
+    HAUL__ASSERT(down > 0 && across > 0);
     return down < across ? down : across;
 }
 
 /* The view of t's diagonal: its shape and strides, and the offset, which is returned. */
 static int64_t diagonal_layout(const diagonal_attributes *a, const haul_tensor *t, haul_shape *shape, int64_t *strides)
 {
-    int64_t       row, column;
+    int64_t row, column;
+    HAUL__ASSERT(a->rows != a->columns && a->rows < t->shape.ndim && a->columns < t->shape.ndim);
     const int64_t n = diagonal_of(a->offset, t->shape.dims[a->rows], t->shape.dims[a->columns], &row, &column);
     *shape = (haul_shape){.ndim = 0};
     for (int d = 0; d < t->shape.ndim; d++)
@@ -33,6 +36,7 @@ static int64_t diagonal_layout(const diagonal_attributes *a, const haul_tensor *
             strides[shape->ndim] = t->strides[d];
             shape->dims[shape->ndim++] = t->shape.dims[d];
         }
+    HAUL__ASSERT(shape->ndim == t->shape.ndim - 2);
     strides[shape->ndim] = n > 1 ? t->strides[a->rows] + t->strides[a->columns] : 1;
     shape->dims[shape->ndim++] = n;
     return t->offset + (n ? row * t->strides[a->rows] + column * t->strides[a->columns] : 0);
@@ -52,6 +56,7 @@ static haul_status put_compute(haul__call *c)
     int64_t      strides[HAUL_MAX_DIMS];
     haul_tensor *y = c->results[0];
     int64_t      offset = diagonal_layout(haul__attributes(c), y, &shape, strides);
+    HAUL__ASSERT(haul__shape_equal(&shape, &c->operands[0]->shape));
     haul_tensor *place = haul__view_as(c, y, &shape, strides, offset);
     if (!place || haul__fill_elements(y, 0, c->operation->name))
         return haul_error_status();

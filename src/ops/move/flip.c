@@ -1,4 +1,5 @@
 /* haul_flip and haul_roll: the elements of axes in reverse order, or shifted. The gradients undo it. */
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "ops/attributes.h"
 #include "ops/move/remap.h"
@@ -63,6 +64,7 @@ static haul_status infer_roll(haul__call *c)
     const int64_t n = c->operands[0]->shape.dims[a->axis];
     a->shift = n ? a->shift % n : 0;
     a->shift += a->shift < 0 ? n : 0;
+    HAUL__ASSERT(0 <= a->shift && (a->shift < n || !n));
     return describe(c);
 }
 
@@ -70,7 +72,8 @@ static haul_status compute_roll(haul__call *c)
 {
     const haul__roll_attributes *a = haul__attributes(c);
     haul_tensor                 *x = c->operands[0];
-    haul__axis_map               maps[HAUL_MAX_DIMS] = {{0}};
+    HAUL__ASSERT(a->axis < x->shape.ndim && a->shift <= x->shape.dims[a->axis]);
+    haul__axis_map maps[HAUL_MAX_DIMS] = {{0}};
     maps[a->axis] = (haul__axis_map){HAUL__WAY_WRAP, x->shape.dims[a->axis] - a->shift};
     return haul__remap(c, c->results[0], x, maps, 0);
 }

@@ -1,5 +1,6 @@
 /* haul_pad: adds elements around a tensor. Its gradient removes the padding and adds up what came from one element, in
  * operations. */
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "ops/attributes.h"
 #include "ops/move/remap.h"
@@ -9,12 +10,14 @@ _Static_assert(sizeof(((haul__pad_attributes *)0)->sizes) == sizeof(((haul_pads 
 static int64_t before(const haul__pad_attributes *a, int ndim, int axis)
 {
     int at = 2 * (ndim - 1 - axis);
+    HAUL__ASSERT(0 <= at && at < 2 * HAUL_MAX_DIMS);
     return at < a->count ? a->sizes[at] : 0;
 }
 
 static int64_t after(const haul__pad_attributes *a, int ndim, int axis)
 {
     int at = 2 * (ndim - 1 - axis);
+    HAUL__ASSERT(0 <= at && at < 2 * HAUL_MAX_DIMS);
     return at < a->count ? a->sizes[at + 1] : 0;
 }
 
@@ -64,6 +67,7 @@ static haul_status pad_axis(const haul__call *c, const haul__pad_attributes *a, 
     *dim += (low < 0 ? low : 0) + (high < 0 ? high : 0);
     if (!haul__add_size(*dim, low > 0 ? low : 0, dim) || !haul__add_size(*dim, high > 0 ? high : 0, dim))
         return haul__refuse_shape(c, 0, "dims that fit in 64 bits with the padding are expected");
+    HAUL__ASSERT(*dim >= 0);
     return HAUL_OK;
 }
 
@@ -102,6 +106,7 @@ static haul_tensor *among_zeros(haul_tensor *x, int axis, int64_t low, int64_t h
     if (haul__failed(x) || (!low && !high))
         return x;
     int at = 2 * (x->shape.ndim - 1 - axis);
+    HAUL__ASSERT(0 <= at && at + 2 <= 2 * HAUL_MAX_DIMS && low >= 0 && high >= 0);
     o.haul__pads.count = at + 2;
     o.haul__pads.sizes[at] = low;
     o.haul__pads.sizes[at + 1] = high;
@@ -121,6 +126,7 @@ static haul_tensor *total(haul_tensor *x, int axis)
 /* g along one axis that had n elements: the part inside x, plus the padding that came from its elements. */
 static haul_tensor *fold(haul_tensor *g, haul_pad_mode mode, int axis, int64_t n, int64_t low, int64_t high)
 {
+    HAUL__ASSERT(haul__failed(g) || g->shape.dims[axis] == low + n + high);
     haul_tensor *sum = haul_slice(g, axis, low, low + n, 1);
     haul_tensor *first = haul_slice(g, axis, 0, low, 1), *last = haul_slice(g, axis, low + n, low + n + high, 1);
     if (low)

@@ -1,4 +1,5 @@
 /* haul_pixel_shuffle and its inverse: views of five axes, whose permutation is copied. */
+#include "base/assert.h"
 #include "engine/operation.h"
 
 typedef struct pixel_attributes {
@@ -43,6 +44,7 @@ static haul_status pixel_shuffle(haul__call *c)
                           "x has shape %s and %lld channels; a multiple of the square of the factor, %lld, is expected",
                           haul__shape_text(&x->shape, text, sizeof text), (long long)of[0], (long long)(r * r));
     }
+    HAUL__ASSERT(leading % (r * r) == 0);
     haul_tensor *view = haul_reshape(x, HAUL_SHAPE(leading / (r * r), r, r, of[1], of[2]));
     of[0] /= r * r;
     if (!haul__mul_size(of[1], r, &of[1]) || !haul__mul_size(of[2], r, &of[2]))
@@ -68,6 +70,7 @@ static haul_status pixel_unshuffle(haul__call *c)
     }
     of[1] /= r;
     of[2] /= r;
+    HAUL__ASSERT(of[1] * r == x->shape.dims[x->shape.ndim - 2] && of[2] * r == x->shape.dims[x->shape.ndim - 1]);
     haul_tensor *view = haul_reshape(x, HAUL_SHAPE(leading, of[1], r, of[2], r));
     if (!haul__mul_size(of[0], r * r, &of[0]))
         return haul__refuse_shape(c, 0, "fewer channels are expected");

@@ -1,6 +1,7 @@
 /* The copy behind padding, flips, repetitions and rolls: one pass, in the result's order in memory. */
 #include "ops/move/remap.h"
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -112,6 +113,7 @@ static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride,
         p->strides[last] = stride;
         return;
     }
+    HAUL__ASSERT(p->ndim < HAUL_MAX_DIMS);
     p->dims[p->ndim] = dim;
     p->sizes[p->ndim] = size;
     p->strides[p->ndim] = stride;
@@ -119,8 +121,18 @@ static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride,
     p->ways[p->ndim++] = map.way;
 }
 
+/* True if the axes have a place for each element of the result. */
+static bool covers_all(const remap_params *p)
+{
+    int64_t places = 1; /* a part of the result's count */
+    for (int64_t d = 0; d < p->ndim; d++)
+        places *= p->dims[d];
+    return places == p->items;
+}
+
 haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, const haul__axis_map *maps, double value)
 {
+    HAUL__ASSERT(y->shape.ndim == x->shape.ndim && y->dtype == x->dtype);
     int          order[HAUL_MAX_DIMS];
     remap_params p = {.items = y->count, .at = {y->offset, x->offset}, .value = haul__element_bits(y->dtype, value)};
     if (x->count == 0)
@@ -130,10 +142,12 @@ haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, con
     haul__shape_sort_axes(order, y->shape.ndim, y->strides); /* outermost first */
     for (int k = 0; k < y->shape.ndim; k++) {
         const int d = order[k];
+        HAUL__ASSERT(maps[d].way != HAUL__WAY_PLAIN || y->shape.dims[d] == x->shape.dims[d]);
         if (y->shape.dims[d] != 1 || x->shape.dims[d] != 1 || maps[d].way == HAUL__WAY_FILL)
             add_axis(&p, y->shape.dims[d], x->shape.dims[d], x->strides[d], maps[d]);
     }
     if (!p.ndim)
         add_axis(&p, 1, 1, 1, (haul__axis_map){HAUL__WAY_PLAIN, 0});
+    HAUL__ASSERT(covers_all(&p));
     return haul__launch_kernel(c, HAUL__K_remap, y->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = GRAIN);
 }

@@ -1,5 +1,6 @@
 /* haul_repeat and haul_repeat_interleave: a tensor, or each of its elements, several times along axes. The gradients
  * add up what came from one element. */
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/operation.h"
 #include "ops/attributes.h"
@@ -8,7 +9,8 @@
 /* x, whose dimensions are the last ones of y, with as many dimensions as y. */
 static haul_tensor *with_axes_of(const haul__call *c, haul_tensor *x, const haul_tensor *y)
 {
-    const int  lead = y->shape.ndim - x->shape.ndim;
+    const int lead = y->shape.ndim - x->shape.ndim;
+    HAUL__ASSERT(lead >= 0);
     haul_shape shape = {.ndim = y->shape.ndim};
     int64_t    strides[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < shape.ndim; d++) {
@@ -20,6 +22,7 @@ static haul_tensor *with_axes_of(const haul__call *c, haul_tensor *x, const haul
 
 static int64_t product(const haul_shape *shape, int from, int to)
 {
+    HAUL__ASSERT(0 <= from && from <= to && to <= shape->ndim);
     int64_t n = 1; /* part of a product that was checked */
     for (int d = from; d < to; d++)
         n *= shape->dims[d];
@@ -75,6 +78,7 @@ static void repeat_gradient(haul__gradient *c)
         return; /* the result is empty, so the gradient is zero */
     for (int d = 0; d < shape.ndim; d++) {
         const int64_t n = times.dims[d];
+        HAUL__ASSERT(n > 0 && shape.dims[d] % n == 0); /* there are elements */
         if (n == 1)
             continue;
         g = haul_reshape(g, HAUL_SHAPE(product(&shape, 0, d), n, product(&shape, d, shape.ndim) / n));
@@ -127,7 +131,8 @@ static haul_status infer_interleave(haul__call *c)
 static haul_status compute_interleave(haul__call *c)
 {
     const interleave_attributes *a = haul__attributes(c);
-    haul__axis_map               maps[HAUL_MAX_DIMS] = {{0}};
+    HAUL__ASSERT(c->results[0]->shape.dims[a->axis] == c->operands[0]->shape.dims[a->axis] * a->times);
+    haul__axis_map maps[HAUL_MAX_DIMS] = {{0}};
     maps[a->axis] = (haul__axis_map){HAUL__WAY_EACH, a->times};
     return haul__remap(c, c->results[0], c->operands[0], maps, 0);
 }

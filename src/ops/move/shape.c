@@ -1,5 +1,6 @@
 /* Changing shape without copying: every result here is a view of its operand's memory, except where reshape and flatten
  * have to pack it. Gradients are views as well. */
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -60,6 +61,7 @@ static haul_status resolve(const char *operation, const haul_tensor *x, haul_sha
  * into runs that step evenly, and each run must be made up of whole dims of `shape`. */
 static bool view_strides(const haul_tensor *x, const haul_shape *shape, int64_t *strides)
 {
+    HAUL__ASSERT(0 <= shape->ndim && shape->ndim <= HAUL_MAX_DIMS);
     if (x->contiguous || x->count == 0) {
         haul__shape_strides(shape, strides);
         return true;
@@ -143,6 +145,7 @@ static haul_status infer_reshape(haul__call *c)
 static haul_status compute_reshape(haul__call *c)
 {
     haul_tensor *x = c->operands[0], *y = c->results[0];
+    HAUL__ASSERT(y->contiguous && y->count == x->count && y->dtype == x->dtype);
     haul_tensor *packed = haul__view_as(c, y, &x->shape, NULL, y->offset);
     return haul__failed(packed) ? haul_error_status() : haul__copy_elements(packed, x, c->operation->name);
 }
@@ -204,6 +207,7 @@ static haul_status describe_permuted(haul__call *c, const int *axes)
     haul_shape         shape = {.ndim = x->shape.ndim};
     int64_t            strides[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < shape.ndim; d++) {
+        HAUL__ASSERT(0 <= axes[d] && axes[d] < shape.ndim);
         shape.dims[d] = x->shape.dims[axes[d]];
         strides[d] = x->strides[axes[d]];
     }
@@ -233,6 +237,7 @@ static void permute_back(haul__gradient *g)
 {
     const haul__permute_attributes *a = g->attributes;
     int                             inverse[HAUL_MAX_DIMS] = {0};
+    HAUL__ASSERT(a->count == haul__operand_shape(g, 0)->ndim);
     for (int d = 0; d < a->count; d++)
         inverse[a->axes[d]] = d;
     g->operands[0] = haul_permute(g->results[0], inverse, a->count);
@@ -318,6 +323,7 @@ static haul_status infer_expand(haul__call *c)
             haul__shape_text(&x->shape, have, sizeof have), haul__shape_text(&given, want, sizeof want));
     if (haul__shape_count(&shape, c->operation->name, &count))
         return haul_error_status();
+    HAUL__ASSERT(lead >= 0 && (count >= x->count || !count));
     return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
 

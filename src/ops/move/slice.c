@@ -1,5 +1,6 @@
 /* Slices: parts of a tensor as views of it. The gradient is g surrounded by zeros, an operation with its own
  * gradient. */
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -13,6 +14,7 @@ static int64_t clamp_index(int64_t i, int64_t size)
 
 static int64_t part_count(const haul__part *at)
 {
+    HAUL__ASSERT(at->step >= 1);
     return at->stop > at->start ? (at->stop - at->start - 1) / at->step + 1 : 0;
 }
 
@@ -21,6 +23,7 @@ static void complete(haul__part *at, int64_t size)
 {
     at->start = clamp_index(at->start, size);
     at->stop = clamp_index(at->stop, size);
+    HAUL__ASSERT(0 <= at->start && at->start <= size && 0 <= at->stop && at->stop <= size);
     if (part_count(at) <= 1) {
         at->stop = at->stop > at->start ? at->start + 1 : at->start;
         at->step = 1;
@@ -30,11 +33,13 @@ static void complete(haul__part *at, int64_t size)
 /* The shape of a part of t, its strides, and its offset; the outputs may be t's own. */
 static int64_t part_layout(const haul__part *at, const haul_tensor *t, haul_shape *shape, int64_t *strides)
 {
+    HAUL__ASSERT(0 <= at->axis && at->axis < t->shape.ndim && 0 <= at->start);
     int64_t count = part_count(at), offset = t->offset + (count ? at->start * t->strides[at->axis] : 0);
     *shape = t->shape;
     for (int d = 0; d < t->shape.ndim; d++)
         strides[d] = d == at->axis ? t->strides[d] * at->step : t->strides[d];
     shape->dims[at->axis] = count;
+    HAUL__ASSERT(!count || at->start + (count - 1) * at->step < t->shape.dims[at->axis]);
     return offset;
 }
 
@@ -50,6 +55,7 @@ static haul_status infer_put(haul__call *c)
     const put_attributes *a = haul__attributes(c);
     const haul_tensor    *g = c->operands[0];
     const haul_shape      shape = haul__shape_of_attribute(&a->shape);
+    HAUL__ASSERT(shape.ndim == g->shape.ndim);
     return haul__describe_like(c, 0, g->dtype, &shape, g);
 }
 
@@ -59,6 +65,7 @@ static haul_status compute_put(haul__call *c)
     int64_t      strides[HAUL_MAX_DIMS];
     haul_tensor *y = c->results[0];
     int64_t      offset = part_layout(&((const put_attributes *)haul__attributes(c))->at, y, &shape, strides);
+    HAUL__ASSERT(haul__shape_equal(&shape, &c->operands[0]->shape));
     haul_tensor *place = haul__view_as(c, y, &shape, strides, offset);
     if (!place || haul__fill_elements(y, 0, c->operation->name))
         return haul_error_status();

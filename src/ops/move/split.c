@@ -1,4 +1,5 @@
 /* haul_split and haul_chunk: the parts of a tensor along an axis, as slices. */
+#include "base/assert.h"
 #include "engine/operation.h"
 
 /* Returns the parts, or a failed tensor for each of them. */
@@ -34,6 +35,7 @@ static haul_status slice_parts(haul_tensor *x, int axis, const int64_t *sizes, i
         status = haul_tensor_check(parts[i]);
         at += size;
     }
+    HAUL__ASSERT(status || at == n); /* the parts cover the axis */
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* haul_tril and haul_triu: matrices with zeros above or below a diagonal. They are linear, and their own gradients. */
 #include "ops/move/triangle.h"
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -54,6 +55,7 @@ static haul_status launch(haul__call *c, bool upper)
     haul_tensor                     *y = c->results[0];
     const int64_t                   *last = &y->shape.dims[y->shape.ndim - 2];
     triangle_params                  p = {.items = y->count, .rows = last[0], .columns = last[1], .upper = upper};
+    HAUL__ASSERT(c->operands[0]->count == y->count && c->operands[0]->contiguous);
     p.diagonal = inside(a->diagonal, p.rows, p.columns);
     p.at[0] = y->offset;
     p.at[1] = c->operands[0]->offset;

@@ -6,6 +6,7 @@
  * kernels; if it is to be differentiated again, it is composed of operations (batch_norm_gradient.c). */
 #include "ops/normalise/batch_norm.h"
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "engine/node.h"
@@ -390,6 +391,7 @@ static batch_norm_params params_of(const haul_tensor *x)
         *(last ? &p.images : &p.inner) *= x->shape.dims[d]; /* part of a product that was checked */
     p.chunk = p.inner == 1 ? CHUNK_IMAGES : p.inner < CHUNK_WORK ? CHUNK_WORK / (p.inner ? p.inner : 1) : 1;
     p.chunks = p.images / p.chunk + (p.images % p.chunk != 0);
+    HAUL__ASSERT(p.chunk > 0 && p.chunks * p.chunk >= p.images && p.images * p.channels * p.inner == x->count);
     return p;
 }
 
@@ -397,6 +399,7 @@ static batch_norm_params params_of(const haul_tensor *x)
 static haul_status run(const haul__call *c, int kernel, batch_norm_params *p, haul_tensor *const *buffers, int outs,
                        int count, int64_t items, int64_t grain)
 {
+    HAUL__ASSERT(0 < outs && outs < count && count <= (int)(sizeof p->offsets / sizeof *p->offsets));
     for (int i = 0; i < count; i++)
         p->offsets[i] = buffers[i]->offset;
     p->items = items;
@@ -435,6 +438,7 @@ static int kernel_for(const batch_norm_params *p, int kernel)
 static haul_status batch_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
     haul_tensor *x = c->operands[X], *parts = sums(c, HAUL_SHAPE(3, p->chunks, p->channels));
+    HAUL__ASSERT(stats->count == 3 * p->channels);
     if (!parts || run(c, kernel_for(p, HAUL__K_batch_norm_moments), p, (haul_tensor *[]){parts, x}, 1, 2,
                       p->chunks * p->channels, chunk_grain(p)))
         return haul_error_status();
@@ -444,6 +448,7 @@ static haul_status batch_stats(const haul__call *c, batch_norm_params *p, haul_t
 static haul_status given_stats(const haul__call *c, batch_norm_params *p, haul_tensor *stats)
 {
     haul_tensor *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
+    HAUL__ASSERT(stats->count == 3 * p->channels && (!mean || !var || mean->count == var->count));
     if (!mean || !var)
         return haul_error_status();
     return run(c, HAUL__K_batch_norm_given, p, (haul_tensor *[]){stats, mean, var}, 1, 3, p->channels, 1024);
@@ -454,7 +459,8 @@ static haul_status update_running(const haul__call *c, batch_norm_params *p, hau
     const haul__batch_norm *a = haul__attributes_of(c);
     haul_dtype              dtype = c->operands[X]->dtype;
     double                  count = (double)(p->images * p->inner);
-    haul_tensor            *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
+    HAUL__ASSERT(count > 1);
+    haul_tensor *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
     if (!mean || !var)
         return haul_error_status();
     p->momentum = haul__scalar_bits(dtype, a->momentum);
@@ -473,6 +479,8 @@ static haul_status normalise(const haul__call *c, batch_norm_params *p, haul_ten
     haul_tensor *y = c->results[0], *w = channel_values(c, WEIGHT, stats), *b = channel_values(c, BIAS, stats);
     if (!w || !b)
         return haul_error_status();
+    HAUL__ASSERT(y->count == c->operands[X]->count && (w == stats || w->count == p->channels) &&
+                 (b == stats || b->count == p->channels));
     return run(c, HAUL__K_batch_norm_apply, p, (haul_tensor *[]){y, c->operands[X], stats, w, b}, 1, 5, y->count,
                GRAIN);
 }
@@ -509,6 +517,7 @@ haul_status haul__batch_norm_compute_backward(haul__call *c)
     haul_tensor *parts = sums(c, HAUL_SHAPE(2, p.chunks, p.channels));
     if (!g || !w || !parts)
         return haul_error_status();
+    HAUL__ASSERT(g->count == x->count && stats->count == 3 * p.channels && both->count == 2 * p.channels);
     p.training = a->training;
     p.has_weight = haul__has(c, HAUL__BACKWARD_WEIGHT);
     haul_status status = run(c, kernel_for(&p, HAUL__K_batch_norm_sums), &p, (haul_tensor *[]){parts, g, x, stats}, 1,

@@ -1,5 +1,6 @@
 /* The gradient of batch normalisation: an operation with its own kernels and, if it is to be differentiated again, a
  * composition of operations. */
+#include "base/assert.h"
 #include "ops/normalise/batch_norm.h"
 
 enum { X, WEIGHT, BIAS }; /* operands of the operation */
@@ -59,6 +60,7 @@ static haul_tensor *over_channels(haul_tensor *x, bool mean)
 static haul_tensor *per_channel(haul_tensor *t, int ndim)
 {
     haul_shape shape = {.ndim = ndim};
+    HAUL__ASSERT(2 <= ndim && ndim <= HAUL_MAX_DIMS);
     for (int d = 0; d < ndim; d++)
         shape.dims[d] = d == 1 ? -1 : 1;
     return haul_reshape(t, shape);
@@ -69,6 +71,7 @@ static void composed(haul__gradient *c, bool training, double eps)
 {
     haul_tensor *x = c->saved[X], *weight = c->saved[WEIGHT];
     int          ndim = x->shape.ndim;
+    HAUL__ASSERT(ndim >= 2 && (training || !haul__is_none(c->saved_results[1])));
     haul_shape   channels = HAUL_SHAPE(x->shape.dims[1]);
     haul_tensor *g = c->results[0], *given = training ? NULL : haul_detach(c->saved_results[1]);
     haul_tensor *mean = training ? over_channels(x, true) : per_channel(haul_select(given, 0, 0), ndim);

@@ -1,4 +1,5 @@
 /* Group and instance normalisation: layer normalisation of rows that are the groups of an example. */
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -31,6 +32,7 @@ static haul_status normalised(haul__call *c, int64_t groups, double eps)
             return haul_error_status();
     if (!(eps >= 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", eps);
+    HAUL__ASSERT(!groups || shape.dims[1] % groups == 0);
     for (int d = 2; d < shape.ndim; d++)
         if (!haul__mul_size(row, shape.dims[d], &row))
             return haul__refuse_shape(c, X, "fewer elements are expected");

@@ -1,5 +1,6 @@
 /* RMS normalisation over the last axis: layer normalisation without the mean. The gradient has a kernel; if it is to be
  * differentiated again, it is composed of operations. */
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -85,6 +86,7 @@ static haul_status compute(haul__call *c)
     haul_tensor    *x = c->operands[X], *buffers[6];
     rms_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
     p.items = x->count ? x->count / p.n : 0;
+    HAUL__ASSERT(c->count + 2 <= (int)(sizeof buffers / sizeof *buffers) && c->results[0]->count == p.items * p.n);
     p.eps = haul__scalar_bits(x->dtype, ((const haul__rms_norm_attributes *)haul__attributes(c))->eps);
     for (int i = 0; i < 2 + c->count; i++) {
         buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];

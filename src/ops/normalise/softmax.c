@@ -3,6 +3,7 @@
  * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
  * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. */
 #include "ops/normalise/softmax.h"
+#include "base/assert.h"
 #include "ops/attributes.h"
 
 #include "kernels/kernels.h"
@@ -169,6 +170,7 @@ static haul_status compute(haul__call *c)
         for (int d = a->axis + 1; d < y->shape.ndim; d++)
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
+    HAUL__ASSERT(p.length > 0 && c->operands[c->count - 1]->count == y->count);
     p.items = y->count / p.length;
     int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
     return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, .outs = c->results,

@@ -1,6 +1,7 @@
 /* Making tensors: uninitialised, filled with a value, or counting. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -255,6 +256,7 @@ static haul_status count_steps(const haul__call *c, const haul__arange_attribute
                           "%s cannot count from %g in steps of %g; use a floating dtype", haul_dtype_name(a->dtype),
                           a->start, a->step);
     *count = n > 0 ? (int64_t)n : 0;
+    HAUL__ASSERT(*count >= 0);
     int64_t least, most;
     double  last = a->start + ((double)*count - 1) * a->step;
     haul__dtype_range(a->dtype, &least, &most);
@@ -278,10 +280,11 @@ static haul_status compute_arange(haul__call *c)
 {
     const haul__arange_attributes *a = haul__attributes(c);
     const haul_tensor             *y = c->results[0];
-    arange_params                  p = {.items = y->count,
-                                        .out_offset = y->offset,
-                                        .start = haul__scalar_bits(a->dtype, a->start),
-                                        .step = haul__scalar_bits(a->dtype, a->step)};
+    HAUL__ASSERT(y->dtype == a->dtype && y->contiguous);
+    arange_params p = {.items = y->count,
+                       .out_offset = y->offset,
+                       .start = haul__scalar_bits(a->dtype, a->start),
+                       .step = haul__scalar_bits(a->dtype, a->step)};
     return haul__launch_kernel(c, HAUL__K_arange, a->dtype, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
                                .grain = 16384);
 }
@@ -318,6 +321,7 @@ static haul_status compute_arange_i64(haul__call *c)
 {
     const haul__arange_i64_attributes *a = haul__attributes(c);
     const haul_tensor                 *y = c->results[0];
+    HAUL__ASSERT(y->dtype == HAUL_I64 && y->contiguous);
     arange_params p = {.items = y->count, .out_offset = y->offset, .start = (U64)a->start, .step = (U64)a->step};
     return haul__launch_kernel(c, HAUL__K_arange, HAUL_I64, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
                                .grain = 16384);

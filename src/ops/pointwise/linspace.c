@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 
@@ -73,7 +74,8 @@ static haul_status compute(haul__call *c)
 {
     const linspace_attributes *a = haul__attributes(c);
     const haul_tensor         *y = c->results[0];
-    linspace_params            p = {.items = y->count, .at = {y->offset}};
+    HAUL__ASSERT(y->count == a->count && y->contiguous);
+    linspace_params p = {.items = y->count, .at = {y->offset}};
     p.start = haul__scalar_bits(y->dtype, a->start);
     p.stop = haul__scalar_bits(y->dtype, a->stop);
     return haul__launch_kernel(c, HAUL__K_linspace, y->dtype, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
@@ -115,7 +117,8 @@ static haul_status edges_infer(haul__call *c)
 
 static haul_status edges_compute(haul__call *c)
 {
-    haul_tensor    *y = c->results[0], *low = c->operands[0], *high = c->operands[1];
+    haul_tensor *y = c->results[0], *low = c->operands[0], *high = c->operands[1];
+    HAUL__ASSERT(low->count == 1 && high->count == 1 && y->contiguous);
     linspace_params p = {.items = y->count, .at = {y->offset, low->offset, high->offset}};
     return haul__launch_kernel(c, HAUL__K_even_edges, y->dtype, HAUL__OUT(y), HAUL__IN(low, high), HAUL__PARAMS(p),
                                .grain = GRAIN);

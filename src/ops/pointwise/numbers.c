@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/assert.h"
+
 /* The smallest value of an integer dtype or bool, and the first whole number above the largest: both are exact as
  * doubles. */
 typedef struct bounds {
@@ -79,6 +81,7 @@ static haul__number_use fit_order(haul__number_use use, bounds b, double *s)
     if (*s >= b.least && *s < b.end)
         return use;
     always = *s < b.least ? !below : *s >= b.end && below; /* never with NaN */
+    HAUL__ASSERT(use == HAUL__NUMBER_LT || use == HAUL__NUMBER_LE || use == HAUL__NUMBER_GT || use == HAUL__NUMBER_GE);
     *s = b.least;
     return always ? HAUL__NUMBER_GE : HAUL__NUMBER_LT;
 }

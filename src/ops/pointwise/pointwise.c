@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
@@ -264,6 +265,7 @@ static haul__number_use use_of(const haul__row *row)
                                    [ROW_clamp] = HAUL__NUMBER_CLAMP,
                                    [ROW_threshold] = HAUL__NUMBER_THRESHOLD,
                                    [sizeof haul__rows / sizeof haul__rows[0]] = 0};
+    HAUL__ASSERT(haul__rows <= row && row < haul__rows + haul__row_count);
     return (haul__number_use)uses[row - haul__rows];
 }
 
@@ -324,6 +326,7 @@ static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
     int kernel = c->operation->kernel;
     if (c->operation->attributes_size && !haul_dtype_is_float(dtype)) {
         haul__number_use use = use_of(form_of(c)->row), fitted = haul__fit_numbers(use, dtype, s);
+        HAUL__ASSERT((size_t)fitted < sizeof comparisons / sizeof *comparisons || fitted == use);
         kernel = fitted == use ? kernel : comparisons[fitted];
     }
     return haul__is_unsigned(dtype) ? haul__unsigned_kernel(kernel) : kernel;
@@ -331,9 +334,10 @@ static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
 
 static haul_status compute(haul__call *c)
 {
-    double           s[2];
-    haul_dtype       dtype = c->operands[0]->dtype;
-    int              kernel = choose_kernel(c, dtype, s);
+    double     s[2];
+    haul_dtype dtype = c->operands[0]->dtype;
+    int        kernel = choose_kernel(c, dtype, s);
+    HAUL__ASSERT(c->count == 1 || c->count == 2);
     pointwise_params p;
     haul_tensor     *operands[3] = {c->results[0], c->operands[0], c->operands[c->count - 1]};
     haul__layout(&p, &c->results[0]->shape, operands, 1 + c->count);

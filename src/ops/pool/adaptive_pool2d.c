@@ -1,5 +1,6 @@
 /* Pooling to a given size: equal windows if they divide the plane evenly, else parts whose bounds are rounded outwards.
  * The mean of a whole plane is a reduction. */
+#include "base/assert.h"
 #include "ops/pool/pool2d.h"
 
 typedef struct adaptive_attributes {
@@ -23,7 +24,8 @@ static haul_status check(const haul__call *c, const int64_t *out)
 /* The same windows in the form that pool2d.c takes. */
 static haul__pool2d_attributes windows_of(const haul__call *c, const int64_t *out)
 {
-    const int64_t          *in = c->operands[0]->shape.dims + 2;
+    const int64_t *in = c->operands[0]->shape.dims + 2;
+    HAUL__ASSERT(in[0] > 0 && in[1] > 0 && out[0] > 0 && out[1] > 0);
     haul__pool2d_attributes a = {.dilation = {1, 1}, .adaptive = in[0] % out[0] || in[1] % out[1]};
     for (int i = 0; i < 2; i++) {
         a.out[i] = out[i];

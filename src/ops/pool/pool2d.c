@@ -1,6 +1,7 @@
 /* Pooling over windows of the last two axes, and its gradients. pool2d_run.c computes them. */
 #include "ops/pool/pool2d.h"
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/option.h"
 #include "kernels/kernels.h"
@@ -11,6 +12,7 @@
 static bool all_inside(const haul__pool2d_attributes *a, int axis)
 {
     const int64_t gap = a->dilation[axis];
+    HAUL__ASSERT(gap > 0 && a->stride[axis] > 0);
     for (int64_t o = 0; gap > a->in[axis] && o < a->out[axis] && o * a->stride[axis] < a->padding[axis]; o++) {
         const int64_t before = a->padding[axis] - o * a->stride[axis];
         if ((gap - before % gap) % gap >= a->in[axis])
@@ -45,6 +47,7 @@ static haul_status output_size(const haul__call *c, haul__pool2d_attributes *a, 
     a->out[axis] = room / stride + 1;
     if (a->ceil_mode && room % stride && a->out[axis] * stride < size + padding)
         a->out[axis]++;
+    HAUL__ASSERT(a->out[axis] > 0 && (a->out[axis] - 1) * stride < size + padding);
     if (!all_inside(a, axis))
         return haul__fail(HAUL_SHAPE, name, "x",
                           "x has %lld %s, and a window with padding %lld and dilation %lld has none of them; use less "
@@ -69,6 +72,7 @@ static haul_status complete(const haul__call *c, haul__pool2d_attributes *a, int
 {
     if (!a->adaptive)
         return output_size(c, a, axis);
+    HAUL__ASSERT(a->out[axis] > 0 && a->in[axis] > 0);
     a->size[axis] = haul__ceil_div(a->in[axis], a->out[axis]); /* for the cost */
     return HAUL_OK;
 }
@@ -121,12 +125,14 @@ static haul_status infer(haul__call *c)
 static haul_status infer_like_x(haul__call *c)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(!a->given && c->operands[0]->shape.dims[2] == a->out[0] && c->operands[0]->shape.dims[3] == a->out[1]);
     return describe(c, 0, c->operands[0]->dtype, a->in);
 }
 
 static haul_status infer_like_y(haul__call *c)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(!a->given && c->operands[0]->shape.dims[2] == a->in[0] && c->operands[0]->shape.dims[3] == a->in[1]);
     return describe(c, 0, c->operands[0]->dtype, a->out);
 }
 

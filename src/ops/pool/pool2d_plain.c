@@ -1,6 +1,7 @@
 /* The kernels of pooling for windows that those of pool2d_max.c and pool2d_avg.c do not take: elements apart from each
  * other, windows that end behind the padding, and means with another divisor. An element of the result is a work item.
  */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/pool/pool2d.h"
@@ -103,11 +104,13 @@ enum { GRAIN = 4096 };
 static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *outs, int out_count, haul_tensor *in)
 {
     const haul__pool2d_attributes *a = haul__attributes_of(c);
-    pool2d_plain_params            p = {.items = outs[0]->count,
-                                        .of = haul__pool2d_params(a),
-                                        .dilation_h = a->dilation[0],
-                                        .dilation_w = a->dilation[1],
-                                        .divisor = a->divisor};
+    HAUL__ASSERT(!a->adaptive && a->size[0] > 0 && a->size[1] > 0 &&
+                 (out_count == 1 || outs[1]->count == outs[0]->count));
+    pool2d_plain_params p = {.items = outs[0]->count,
+                             .of = haul__pool2d_params(a),
+                             .dilation_h = a->dilation[0],
+                             .dilation_w = a->dilation[1],
+                             .divisor = a->divisor};
     p.of.x_offset = p.of.y_offset = in->offset;
     p.of.channels = a->channels_last ? a->channels : 1;
     const int64_t window = a->size[0] > GRAIN / a->size[1] ? GRAIN : a->size[0] * a->size[1];

@@ -1,5 +1,6 @@
 /* Launches the kernels of pooling over windows of the last two axes (pool2d_max.c, pool2d_max_gradient.c,
  * pool2d_avg.c, pool2d_plain.c). */
+#include "base/assert.h"
 #include "kernels/kernels.h"
 #include "ops/pool/pool2d.h"
 
@@ -38,6 +39,8 @@ static haul_status launch(const haul__call *c, int kernel, const haul__pool2d_at
 {
     int64_t row = a->channels_last ? 1 : outs[0]->shape.dims[3];
     int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
+    HAUL__ASSERT(row > 0 && window > 0 && outs[0]->count % row == 0 &&
+                 (out_count == 1 || outs[1]->count == outs[0]->count));
     p->items = outs[0]->count / row;
     return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype,
                                .outs = outs, .out_count = out_count, .ins = ins, .in_count = in_count, HAUL__PARAMS(*p),
@@ -80,6 +83,7 @@ haul_status haul__pool2d_backward(haul__call *c)
     p.y_offset = g->offset;
     if (c->count == 1)
         return launch(c, c->operation->kernel, a, c->results, 1, &g, 1, &p);
+    HAUL__ASSERT(c->operands[1]->count == g->count);
     p.index_offset = c->operands[1]->offset;
     return launch(c, c->operation->kernel, a, c->results, 1, (haul_tensor *[]){g, c->operands[1]}, 2, &p);
 }
@@ -92,6 +96,7 @@ haul_status haul__pool2d_pick(haul__call *c)
     pool2d_params                  p = haul__pool2d_params(a);
     if (!x)
         return haul_error_status();
+    HAUL__ASSERT(index->count == y->count);
     p.items = y->count;
     p.channels = a->channels_last ? p.channels : 1;
     p.x_offset = x->offset;

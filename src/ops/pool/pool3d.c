@@ -2,6 +2,7 @@
  * rows and columns first, then by layers. Of equal elements the first one in memory is the maximum, as in one pass. */
 #include <haul/volume.h>
 
+#include "base/assert.h"
 #include "ops/pool/pool2d.h"
 #include "ops/pool/triple.h"
 
@@ -67,6 +68,7 @@ static haul_status complete(const haul__call *c, const pool3d_attributes *given,
  * window of one column. */
 static haul_pool2d_options options_of(const pool3d_attributes *a, int rows, int columns)
 {
+    HAUL__ASSERT(0 <= rows && rows < 3 && columns < 3);
     int64_t padding = columns < 0 ? 0 : a->padding[columns];
     return (haul_pool2d_options){
         .size = a->size[rows],
@@ -98,11 +100,13 @@ static haul_tensor *planes_of(haul_tensor *x)
 static haul_tensor *layers_of(const haul_tensor *x, haul_tensor *y)
 {
     const int64_t *of = x->shape.dims;
+    HAUL__ASSERT(haul__failed(y) || y->shape.dims[1] == of[1] * of[2]);
     return haul__failed(y) ? y : haul_reshape(y, HAUL_SHAPE(of[0], of[1], of[2], y->shape.dims[2] * y->shape.dims[3]));
 }
 
 static haul_status give(haul__call *c, int i, haul_tensor *y, int64_t rows, int64_t columns)
 {
+    HAUL__ASSERT(haul__failed(y) || y->shape.dims[3] == rows * columns);
     if (!haul__failed(y))
         y = haul_reshape(y, HAUL_SHAPE(y->shape.dims[0], y->shape.dims[1], y->shape.dims[2], rows, columns));
     c->results[i] = y;
@@ -153,10 +157,11 @@ static haul_status max_pool3d_indices(haul__call *c)
         return haul_error_status();
     const int64_t  rows = planes->shape.dims[2], columns = planes->shape.dims[3];
     const int64_t *of = x->shape.dims, *to = y->shape.dims;
-    haul_tensor   *layer = haul_mul_scalar(haul_floor_div_scalar(indices, (double)(rows * columns)),
-                                           (double)(of[3] * of[4])); /* a plane has less than 2^31 elements */
-    haul_tensor   *found = haul_gather(haul_reshape(places, HAUL_SHAPE(of[0], of[1], of[2] * rows * columns)), 2,
-                                       haul_reshape(indices, HAUL_SHAPE(of[0], of[1], to[2] * to[3])));
+    HAUL__ASSERT(places->count == of[0] * of[1] * of[2] * rows * columns && indices->count == y->count);
+    haul_tensor *layer = haul_mul_scalar(haul_floor_div_scalar(indices, (double)(rows * columns)),
+                                         (double)(of[3] * of[4])); /* a plane has less than 2^31 elements */
+    haul_tensor *found = haul_gather(haul_reshape(places, HAUL_SHAPE(of[0], of[1], of[2] * rows * columns)), 2,
+                                     haul_reshape(indices, HAUL_SHAPE(of[0], of[1], to[2] * to[3])));
     return give(c, 0, y, rows, columns) || give(c, 1, haul_add(haul_reshape(found, y->shape), layer), rows, columns)
                ? haul_error_status()
                : HAUL_OK;

@@ -1,5 +1,6 @@
 /* The windows of pictures as columns of a matrix, and columns added up to a picture again (im2col and col2im). Each is
  * the gradient of the other. An element of a picture adds up its columns in a fixed order. */
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -129,6 +130,7 @@ static unfold_params params_of(const unfold_attributes *a, const haul_tensor *y,
         p.dilation[d] = a->dilation[d];
         p.out[d] = (a->in[d] + 2 * a->padding[d] - a->dilation[d] * (a->size[d] - 1) - 1) / a->stride[d] + 1;
     }
+    HAUL__ASSERT(p.out[0] > 0 && p.out[1] > 0);
     return p;
 }
 
@@ -154,6 +156,8 @@ static haul_status compute(haul__call *c)
 {
     haul_tensor  *y = c->results[0], *x = c->operands[0];
     unfold_params p = params_of(haul__attributes(c), y, x);
+    HAUL__ASSERT(y->shape.dims[2] == p.out[0] * p.out[1] &&
+                 y->shape.dims[1] == x->shape.dims[1] * p.size[0] * p.size[1]);
     return haul__launch_kernel(c, HAUL__K_unfold, y->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = GRAIN);
 }
 
@@ -192,6 +196,8 @@ static haul_status fold_compute(haul__call *c)
 {
     haul_tensor  *y = c->results[0], *x = c->operands[0];
     unfold_params p = params_of(haul__attributes(c), y, x);
+    HAUL__ASSERT(x->shape.dims[2] == p.out[0] * p.out[1] &&
+                 x->shape.dims[1] == y->shape.dims[1] * p.size[0] * p.size[1]);
     return haul__launch_kernel(c, HAUL__K_fold, y->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p),
                                .grain = 1 + GRAIN / (p.size[0] * p.size[1] < GRAIN ? p.size[0] * p.size[1] : GRAIN));
 }

@@ -2,6 +2,7 @@
  * planes of zeros. */
 #include <haul/volume.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "ops/index/index.h"
 #include "ops/pool/pool2d.h"
@@ -65,6 +66,7 @@ static haul_status unpool(haul__call *c, int axes, const char *wanted, const cha
     if (!haul__shape_equal(of, &indices->shape))
         return haul__refuse_shape(c, INDICES, "it must have the shape of x");
     haul_shape shape = *of;
+    HAUL__ASSERT(0 < axes && axes <= 3);
     for (int i = 0; i < axes; i++) {
         if (out[i] < 1 || !haul__mul_size(places, out[i], &places) || places > INT32_MAX)
             return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, names[i],

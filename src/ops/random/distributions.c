@@ -12,6 +12,7 @@
  * element's number depends on nothing but its parameter and its place. All tries fail with a chance below 1e-18; then
  * the mode is drawn. */
 #include "backends/index_check.h"
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -211,6 +212,7 @@ static haul_status infer(haul__call *c)
 static void give_back(haul__call *c)
 {
     const distribution_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(a->blocks >= 0);
     haul__random_give_back(a->state, a->blocks);
 }
 
@@ -219,13 +221,14 @@ static haul_status compute(haul__call *c)
     const distribution            *d = c->operation->extra;
     const distribution_attributes *a = haul__attributes(c);
     haul_tensor                   *y = c->results[0], *x = c->operands[0];
-    distribution_params            p = {.items = a->items,
-                                        .count = x->count,
-                                        .out_offset = y->offset,
-                                        .x_offset = x->offset,
-                                        .seed = a->state.seed,
-                                        .offset = a->state.offset,
-                                        .check = haul__index_check(d->check, 0)};
+    HAUL__ASSERT(x->count == y->count && a->blocks >= a->items);
+    distribution_params p = {.items = a->items,
+                             .count = x->count,
+                             .out_offset = y->offset,
+                             .x_offset = x->offset,
+                             .seed = a->state.seed,
+                             .offset = a->state.offset,
+                             .check = haul__index_check(d->check, 0)};
     return haul__launch_kernel(c, d->kernel, x->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .checks = true,
                                .grain = d->by_block ? 2048 : 128);
 }

@@ -1,6 +1,7 @@
 /* Dropout (Srivastava et al. 2014). The mask is not stored: element i is dropped if its random word is below p 2^32,
  * and the gradient draws the same words again from the saved seed and offset. Elements are counted in the order of
  * memory. */
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -92,6 +93,8 @@ static haul_status compute(haul__call *c)
     haul_tensor              *y = c->results[0], *x = haul__as_strided(c, c->operands[0], y->strides);
     if (haul__failed(x))
         return haul_error_status();
+    HAUL__ASSERT(x->count == y->count && 4 * a->blocks >= x->count &&
+                 haul__shape_same_strides(&y->shape, y->strides, a->strides));
     dropout_params p = {.items = a->blocks,
                         .count = x->count,
                         .out_offset = y->offset,

@@ -2,6 +2,7 @@
  * which one draws use. */
 #include "ops/random/generator.h"
 
+#include "base/assert.h"
 #include "base/spin.h"
 #include "base/system/fork.h"
 #include "core/error.h"
@@ -164,6 +165,7 @@ static haul_random_state take_dry(haul_generator *g, int64_t blocks)
 
 haul_random_state haul__random_take(int64_t blocks)
 {
+    HAUL__ASSERT(blocks >= 0);
     haul_generator *g = current();
     if (haul__is_dry())
         return take_dry(g, blocks);
@@ -176,6 +178,7 @@ haul_random_state haul__random_take(int64_t blocks)
 
 void haul__random_give_back(haul_random_state taken, int64_t blocks)
 {
+    HAUL__ASSERT(blocks >= 0);
     haul_generator *g = current();
     if (haul__is_dry())
         return;

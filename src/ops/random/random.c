@@ -10,6 +10,7 @@
  * exponential  -log u / rate, and half a step of u for u = 1
  * bernoulli  1 where u < p */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/attribute_shape.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -165,6 +166,7 @@ typedef struct draw_attributes {
 
 static haul_status take(haul__call *c, int64_t count, int each)
 {
+    HAUL__ASSERT(count >= 0 && each > 0);
     draw_attributes *a = haul__attributes(c);
     a->blocks = count / each + (count % each != 0);
     a->state = haul__random_take(a->blocks);
@@ -282,13 +284,14 @@ static haul_status infer_bits(haul__call *c)
 static haul_status draw(const haul__call *c, int kernel, haul_tensor *y)
 {
     const draw_attributes *a = haul__attributes_of(c);
-    random_params          p = {.items = a->blocks,
-                                .count = y->count,
-                                .out_offset = y->offset,
-                                .seed = a->state.seed,
-                                .offset = a->state.offset,
-                                .a = a->a,
-                                .b = a->b};
+    HAUL__ASSERT(a->blocks * 4 >= y->count && (y->count || !a->blocks));
+    random_params p = {.items = a->blocks,
+                       .count = y->count,
+                       .out_offset = y->offset,
+                       .seed = a->state.seed,
+                       .offset = a->state.offset,
+                       .a = a->a,
+                       .b = a->b};
     return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), HAUL__PARAMS(p), .grain = 2048);
 }
 
@@ -382,6 +385,7 @@ static void shuffle(int64_t *order, int64_t n, const uint32_t *words)
 static haul_status give_order(const haul__call *c, const int64_t *order)
 {
     const haul_tensor *y = c->results[0];
+    HAUL__ASSERT(y->dtype == HAUL_I64 && y->contiguous);
     return haul__transfer(&(haul__copy){.operation = c->operation->name,
                                         .to = {y->storage, (size_t)y->offset * sizeof *order},
                                         .from_host = order,
@@ -398,6 +402,7 @@ static haul_status compute_permutation(haul__call *c)
     here.device = haul_cpu();
     haul_tensor *words = haul__temporary(&here, HAUL_I32, &HAUL_SHAPE(2 * y->count));
     size_t       bytes = (size_t)y->count * sizeof(int64_t);
+    HAUL__ASSERT(!words || words->contiguous);
     if (words && haul__is_dry())
         return give_order(c, NULL);
     if (!words || draw(&here, HAUL__K_random_bits, words) || haul__host_before(words->storage, false, name))

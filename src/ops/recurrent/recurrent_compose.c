@@ -1,6 +1,7 @@
 /* The backward pass of recurrent layers, composed of operations. What the steps have in common is computed for all of
  * them at once: factors of the gradients. */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/scope.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -36,6 +37,7 @@ static haul_tensor *after(const layer *l, int state)
 
 static haul_tensor *gate(const layer *l, haul_tensor *sums, int i)
 {
+    HAUL__ASSERT(0 <= i && i < l->gates);
     return haul_slice(sums, 2, i * l->hidden, (i + 1) * l->hidden, 1);
 }
 
@@ -110,6 +112,7 @@ static void mask(const layer *l, factors *f)
     haul_tensor *past = one_minus(l->within);
     for (int i = 0; i < l->gates; i++) {
         haul_tensor **of = f->of_c[i] ? &f->of_c[i] : &f->of_h[i];
+        HAUL__ASSERT(*of); /* each gate has a factor */
         *of = haul_mul(*of, l->within);
     }
     if (f->h_to_c)
@@ -141,6 +144,7 @@ static haul_tensor *times(haul_tensor *factor, haul_tensor *g, int64_t t)
 static haul_tensor *arrived(const layer *l, int i, int64_t at)
 {
     haul_tensor *g = l->g->results[i];
+    HAUL__ASSERT(0 <= at && at <= l->steps);
     return haul__is_none(g) ? NULL : haul_select(g, 0, at);
 }
 
@@ -149,7 +153,8 @@ static void back_step(const layer *l, const factors *f, int64_t t, carried *d, h
 {
     haul_tensor  *x[MOST_GATES], *h[MOST_GATES];
     const int64_t to = l->reverse ? t + 1 : t;
-    haul_tensor  *c = sum(d->c, times(f->h_to_c, d->h, t));
+    HAUL__ASSERT(0 < l->gates && l->gates <= MOST_GATES && 0 <= t && t < l->steps);
+    haul_tensor *c = sum(d->c, times(f->h_to_c, d->h, t));
     for (int i = 0; i < l->gates; i++) {
         x[i] = f->of_c[i] ? times(f->of_c[i], c, t) : times(f->of_h[i], d->h, t);
         h[i] = f->part[i] ? times(f->part[i], x[i], t) : x[i];

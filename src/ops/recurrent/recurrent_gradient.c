@@ -1,5 +1,6 @@
 /* The gradients of a recurrent layer's operands: those of the gates' sums, by the backward pass over the steps, and one
  * product of all steps for each weight. */
+#include "base/assert.h"
 #include "ops/recurrent/recurrent.h"
 
 enum { X = HAUL__RECURRENT_X, IH, HH, BIAS, STATE, LENGTHS };
@@ -36,6 +37,7 @@ static haul_status apply_backward(const haul__gradient *g, const haul__cell_kind
     haul_tensor *made[HAUL__MAX_RESULTS] = {NULL};
     haul_tensor *gc = kind->states > 1 ? g->results[1] : HAUL_NONE;
     haul_tensor *gates = kind->kept ? g->saved_results[kind->states] : HAUL_NONE;
+    HAUL__ASSERT(!haul__is_none(g->saved_results[kind->states - 1]));
     if (haul__apply(operations[kind->cell], g->attributes,
                     HAUL__OPERANDS(g->results[0], gc, gates, g->saved_results[kind->states - 1], g->saved[HH],
                                    g->saved[LENGTHS]),

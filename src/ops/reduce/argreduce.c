@@ -1,6 +1,7 @@
 /* The indices of the largest and smallest elements. An output is one work item. If the axis is dense it finds the
  * extremum first, in SUM_LANES lanes, and then the first element that equals it; else neighbouring outputs are found
  * side by side. */
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -101,6 +102,8 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
                             .x_offset = x->offset,
                             .length = x->shape.ndim ? x->shape.dims[axis] : 1,
                             .stride = x->shape.ndim ? x->strides[axis] : 1};
+    HAUL__ASSERT(x->shape.ndim == 0 || (0 <= axis && axis < x->shape.ndim));
+    HAUL__ASSERT(x->count == p->items * p->length);
     for (int d = 0; d < x->shape.ndim; d++) {
         if (d == axis || x->shape.dims[d] == 1)
             continue;

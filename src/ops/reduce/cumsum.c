@@ -7,6 +7,7 @@
 #include <haul/statistics.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -138,6 +139,7 @@ static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cum
     const scan_kernels *kernels = c->operation->extra;
     p.blocks = haul__ceil_div(p.length, CUMSUM_BLOCK);
     p.items = outer * p.blocks * p.inner; /* no more than there are elements */
+    HAUL__ASSERT(p.items > 0 && y->count == outer * p.length * p.inner && x->count == y->count && y->dtype == x->dtype);
     haul_tensor *totals = p.blocks > 1 ? haul__temporary(c, x->dtype, &HAUL_SHAPE(p.items)) : y;
     if (!totals)
         return haul_error_status();

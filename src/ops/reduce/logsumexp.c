@@ -2,6 +2,7 @@
  * distances from it. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "ops/reduce/reduce.h"
 
@@ -22,6 +23,7 @@ static haul_status compute(haul__call *c)
     haul__finish finish = {HAUL__FINISH_LOG, .centre = haul__as_dtype(c, most, haul__sum_dtype(x->dtype))};
     if (haul__failed(finish.centre))
         return haul_error_status();
+    HAUL__ASSERT(finish.centre->count == y->count);
     return haul__reduce(c, &haul__reduce_exponentials, y, x, a->reduced, finish);
 }
 

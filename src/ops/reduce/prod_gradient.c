@@ -1,5 +1,6 @@
 /* The gradient of haul_prod: for each element the product of the others. With zeros among the elements this is not y /
  * x. */
+#include "base/assert.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reductions.h"
 
@@ -41,6 +42,7 @@ static haul_tensor *by_products(const haul__gradient *c, haul_tensor *x)
                 back[d] = count;
                 order[count++] = d;
             }
+    HAUL__ASSERT(count == shape->ndim && a->each > 0); /* each axis is in one of both groups */
     haul_tensor *rows = haul_reshape(haul_permute(x, order, count), HAUL_SHAPE(-1, a->each));
     haul_tensor *others = haul_mul(running(rows, a->each, 1), running(rows, a->each, -1));
     return haul_permute(haul_reshape(others, moved_shape), back, count);

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -339,6 +340,7 @@ static int collapse(const haul_tensor *x, const bool *reduced, bool which, axis_
         else
             runs[merged++] = runs[k];
     }
+    HAUL__ASSERT(merged <= count && count <= x->shape.ndim);
     return merged;
 }
 
@@ -364,6 +366,7 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     axis_run kept[HAUL_MAX_DIMS], gone[HAUL_MAX_DIMS];
     int      kept_count = collapse(x, reduced, false, kept), gone_count = collapse(x, reduced, true, gone);
     int64_t  outputs = runs_count(kept, kept_count), elements = runs_count(gone, gone_count);
+    HAUL__ASSERT(outputs * elements == x->count);
     bool     rows = kept_count == 0 || kept[kept_count - 1].stride != 1;
     axis_run run = {1, 1};
     if (rows && gone_count)
@@ -391,6 +394,8 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     if (p->chunk < p->units)
         p->chunks = haul__ceil_div(p->units, p->chunk);
     p->items = p->outputs * p->chunks;
+    HAUL__ASSERT(0 < p->chunks && (p->chunks - 1) * p->chunk <= p->units && p->units <= p->chunks * p->chunk);
+    HAUL__ASSERT(!rows || p->pieces * p->piece >= p->run);
     return rows;
 }
 
@@ -400,6 +405,7 @@ static haul_status launch(const haul__call *c, const haul__reduction *how, haul_
 {
     int64_t      width = rows ? 1 : p->run < REDUCE_WIDTH ? p->run : REDUCE_WIDTH, work = p->chunk * p->piece * width;
     haul_tensor *ins[] = {x, finish.centre ? finish.centre : x};
+    HAUL__ASSERT(out->count == p->items);
     p->out_offset = out->offset;
     p->centre = ins[1]->offset;
     p->finish = (int32_t)finish.what;
@@ -414,6 +420,7 @@ static haul_status launch(const haul__call *c, const haul__reduction *how, haul_
 /* Partial results of `items`, in which mended ones follow plain ones if there are any. */
 static haul_tensor *partial_results(const haul__call *c, haul_dtype dtype, haul_shape shape, bool mends)
 {
+    HAUL__ASSERT(shape.ndim == 2);
     if (!mends)
         return haul__temporary(c, dtype, &shape);
     haul_tensor *both = haul__temporary(c, dtype, &HAUL_SHAPE(2, shape.dims[0], shape.dims[1]));
@@ -426,6 +433,7 @@ static haul_status reduce(const haul__call *c, const haul__reduction *how, int m
 {
     reduce_params p;
     bool          rows = plan(&p, x, reduced);
+    HAUL__ASSERT(parts == 0 || mends != HAUL__MENDS_NOTHING);
     p.mends = mends;
     p.parts = parts;
     if (p.chunks == 1)
@@ -501,6 +509,7 @@ void haul__reduce_run_tile(const haul__collected_pass *pass, void *out, void *x,
         return;
     }
     const int64_t each = p.chunk * p.piece, end = p.chunks - 1, rest = p.run - end * each;
+    HAUL__ASSERT(0 < rest && rest <= each && 0 <= first && first < last && last <= p.chunks);
     rows = p;
     take_apart(&rows, each);
     if (first < end)

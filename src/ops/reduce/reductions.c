@@ -1,6 +1,7 @@
 /* haul_sum, haul_mean, haul_max, haul_min, haul_prod, haul_any, haul_all. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "ops/pointwise/unsigned.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reductions.h"
@@ -52,6 +53,7 @@ static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, 
         else
             result->dims[result->ndim++] = x->dims[d];
     }
+    HAUL__ASSERT(result->ndim <= x->ndim);
     if (a->keepdim)
         *result = haul__reduce_kept(a);
     return HAUL_OK;
@@ -93,6 +95,7 @@ static haul_status compute(haul__call *c)
     const haul__reduce_attributes *a = haul__attributes(c);
     if (how->divides && a->each == 0)
         return haul_fill_into(c->results[0], NAN);
+    HAUL__ASSERT(!how->chooses || a->each > 0);
     haul_tensor *x = haul__in_signed_order(c, c->operands[0]), *y = haul__signed_for(c, c->results[0]);
     if (!x || !y ||
         haul__reduce(c, how->by, y, x, a->reduced, how->divides ? HAUL__DIVIDED((double)a->each) : HAUL__AS_IT_IS))
@@ -240,6 +243,7 @@ haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
     haul_reduce_options options = {.x = g, .keepdim = true};
     haul_axes          *axes = &options.haul__axes;
     int                 lead = g->shape.ndim - shape->ndim;
+    HAUL__ASSERT(lead >= 0);
     for (int d = 0; d < g->shape.ndim; d++)
         if (d < lead || (shape->dims[d - lead] == 1 && g->shape.dims[d] != 1))
             axes->axes[axes->count++] = d;

@@ -2,6 +2,7 @@
  * the first element of each output, so that a large mean costs no digits. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/option.h"
 #include "ops/reduce/reduce.h"
@@ -22,6 +23,7 @@ static haul_status compute_to(haul__call *c, haul__finish finish)
     haul_tensor                   *x = c->operands[0], *y = c->results[0];
     if (a->each == 0)
         return haul_fill_into(y, NAN);
+    HAUL__ASSERT(a->each > 0);
     finish.divisor = degrees(a);
     finish.centre = haul__temporary(c, haul__sum_dtype(x->dtype), &y->shape);
     if (!finish.centre ||
