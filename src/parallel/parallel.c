@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/splitmix.h"
-#include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/scope.h"
@@ -18,235 +17,16 @@
 #include "engine/follow.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
-#include "nn/tensors.h"
 #include "optim/optimizer.h"
-#include "parallel/buckets.h"
 #include "parallel/piece.h"
-#include "parallel/pipe.h"
-#include "parallel/shard.h"
+#include "parallel/state.h"
 
-#define NEW      "haul_parallel_new"
 #define BEGIN    "haul_parallel_begin"
 #define BACKWARD "haul_parallel_backward"
 #define LOSS     "haul_parallel_loss"
 #define STEP     "haul_parallel_step"
 #define GATHER   "haul_parallel_gather"
 #define CALL     "haul_parallel_call"
-
-enum { MOST_SHARDS = 3 };
-
-struct haul_parallel {
-    haul__object      object;
-    haul_module      *module;    /* holds a reference, as of these two: */
-    haul_grad_scaler *scaler;    /* NULL: none */
-    haul_generator   *generator; /* of the pieces */
-    uint64_t          seed;
-    int               pieces;
-    haul_group       *group;        /* holds a reference */
-    haul__tree        tree;         /* of the pieces and ranks */
-    int               first, count; /* this rank's pieces */
-    bool              equal;        /* all ranks have the weights of rank 0 */
-    haul__flat        flat;
-    bool              dry; /* made in a dry run */
-
-    int64_t       step;
-    int           done;  /* own pieces of the step */
-    bool          begun; /* a piece was begun and not finished */
-    bool          ready; /* the step is reduced */
-    haul__buckets buckets;
-    haul__shards  shards; /* of the optimizer's state; without owners: each rank has all of it */
-    haul_tensor  *loss;   /* of the step that is ready; holds a reference */
-    haul__pipe   *pipe;   /* of stages; NULL: each rank computes the whole network */
-};
-_Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
-
-/* ---- making ---- */
-
-static void destroy(void *object)
-{
-    haul_parallel *p = object;
-    haul__shards_free(&p->shards);
-    haul__pipe_free(p->pipe);
-    haul__buckets_free(&p->buckets);
-    haul__flat_free(&p->flat);
-    haul__object_release(p->loss);
-    haul__object_release(p->generator);
-    haul__object_release(p->scaler);
-    haul__object_release(p->module);
-    haul__object_release(p->group);
-    haul__object_free(&p->object, sizeof *p);
-}
-
-static const haul__class parallel_class = {.name = "data parallel training", .destroy = destroy};
-
-static haul_status check(const haul_parallel *p, const char *operation)
-{
-    return haul__check_object(p, &parallel_class, operation, "parallel");
-}
-
-/* stages: 0 if each rank has the whole network. */
-static haul_status check_pieces(int pieces, const haul_group *group, int stages)
-{
-    const int ranks = stages ? 1 : haul_group_size(group);
-    if (pieces >= 1 && pieces <= HAUL_MAX_PIECES && (pieces & (pieces - 1)) == 0 && ranks <= pieces)
-        return HAUL_OK;
-    if (ranks > pieces && pieces >= 1)
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "pieces",
-                          "the group has %d ranks, but .pieces is %d: each rank needs a piece; start fewer ranks, or "
-                          "use more pieces",
-                          ranks, pieces);
-    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "pieces",
-                      ".pieces is %d; a power of two from 1 to %d is expected, for example 8", pieces, HAUL_MAX_PIECES);
-}
-
-static haul_status check_shard(int shard)
-{
-    if (shard >= 0 && shard <= MOST_SHARDS)
-        return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shard",
-                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks, 2 to divide "
-                      "the gradients, too, or 3 to divide the parameters, too",
-                      shard);
-}
-
-/* The number of stages, or 0 if there are none. */
-static int stages_of(const haul_parallel_options *o)
-{
-    return o->stages > 1 ? o->stages : 0;
-}
-
-static haul_status check_stages(const haul_parallel_options *o, const haul_group *group)
-{
-    const int ranks = haul_group_size(group);
-    if (o->stages < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "stages", ".stages is %d; 0 or more is expected", o->stages);
-    if (o->cuts && !stages_of(o))
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "cuts", ".cuts is for several .stages");
-    if (!stages_of(o))
-        return HAUL_OK;
-    if (o->shard)
-        return haul__fail(
-            HAUL_INVALID_ARGUMENT, NEW, "shard",
-            ".shard is %d, but ranks that are stages have nothing in common that they could divide; leave "
-            "one of .shard and .stages out",
-            o->shard);
-    return ranks == o->stages ? HAUL_OK
-                              : haul__fail(HAUL_UNSUPPORTED, NEW, "stages",
-                                           ".stages is %d, but the group has %d rank%s: each stage needs a rank, and "
-                                           "replicas of stages are not supported; start %d ranks",
-                                           o->stages, ranks, ranks == 1 ? "" : "s", o->stages);
-}
-
-/* With one rank there is nothing to divide. */
-static haul_status make_shards(haul_parallel *p, int shard)
-{
-    return shard && p->tree.ranks > 1 ? haul__shards_init(&p->shards, shard, &p->flat, p->group) : HAUL_OK;
-}
-
-/* The generator belongs to the object alone. */
-static haul_status make_generator(haul_parallel *p)
-{
-    haul_scope *scope = haul__scope_push(NULL);
-    if (!scope)
-        return haul_error_status();
-    p->generator = haul_generator_new(p->seed);
-    haul__object_keep(p->generator);
-    haul_scope_pop(scope);
-    return p->generator ? HAUL_OK : haul_error_status();
-}
-
-/* All ranks have the same pieces, seed, scaling and tensors. */
-static haul_status agree(const haul_parallel *p)
-{
-    const haul__flat        *all = p->pipe ? &p->pipe->all : &p->flat;
-    const haul__group_call   call = {.name = NEW};
-    static const char *const shards[] = {"", ", .shard 1", ", .shard 2", ", .shard 3"};
-    char                     text[200], stages[40] = "";
-    if (p->tree.ranks == 1 && !p->pipe)
-        return HAUL_OK;
-    if (p->pipe)
-        haul__snprintf(stages, sizeof stages, ", %d stages %08x", p->pipe->stages,
-                       (unsigned)haul__cut_hash(&p->pipe->cut));
-    haul__snprintf(text, sizeof text,
-                   "%d pieces, seed %" PRIu64 "%s%s, %d parameters and %d buffers of %" PRId64
-                   " numbers in %s, names, shapes and dtypes %08x",
-                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->pipe ? stages : shards[p->shards.stage],
-                   all->parameters, all->floats + all->integers, all->total, haul_dtype_name(all->dtype),
-                   (unsigned)haul__flat_hash(all));
-    return haul__group_agree(p->group, &call, text);
-}
-
-/* In a dry run one rank computes all stages: it gets no activations of others. */
-static haul_status make_parts(haul_parallel *p, const haul_parallel_options *o)
-{
-    const bool  apart = stages_of(o) && !p->dry;
-    haul_status status = HAUL_OK;
-    if (apart && !(p->pipe = haul__pipe_new(p->module, p->group, o->stages, o->cuts)))
-        return haul_error_status();
-    status = apart ? haul__pipe_own(p->pipe, &p->flat) : haul__flat_init(&p->flat, p->module, NEW);
-    if (!status)
-        status = haul__buckets_init(&p->buckets, &p->flat, p->group, &p->tree);
-    if (!status)
-        status = apart ? haul__shards_init_apart(&p->shards, &p->pipe->all, p->pipe->owners, p->group)
-                       : make_shards(p, o->shard);
-    return status;
-}
-
-haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
-{
-    if (!options) {
-        haul__fail_null(NEW, "options");
-        return NULL;
-    }
-    const int   pieces = options->pieces ? options->pieces : 8;
-    haul_group *group = options->group ? options->group : haul_group_get("auto");
-    if (!group) {
-        haul__fail_within(NEW);
-        return NULL;
-    }
-    if (haul__check_module(options->module, NEW) || haul__group_check(group, NEW) || check_stages(options, group) ||
-        check_pieces(pieces, group, stages_of(options)) || check_shard(options->shard) ||
-        (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
-        return NULL;
-    haul_parallel *p = haul__object_new_zeroed(sizeof *p, &parallel_class);
-    if (!p) {
-        haul__fail_memory(NEW, sizeof *p);
-        return NULL;
-    }
-    p->module = options->module;
-    p->scaler = options->scaler;
-    haul__object_keep(p->module);
-    haul__object_keep(p->scaler);
-    p->seed = options->seed;
-    p->pieces = pieces;
-    p->group = group;
-    haul__object_keep(group);
-    p->tree = (haul__tree){.pieces = pieces, .ranks = stages_of(options) ? 1 : haul_group_size(group)};
-    const int number = stages_of(options) ? 0 : haul_group_rank(group);
-    p->first = haul__tree_first(&p->tree, number);
-    p->count = haul__tree_first(&p->tree, number + 1) - p->first;
-    HAUL__ASSERT(p->count > 0 && p->first >= 0 && p->first + p->count <= pieces);
-    p->dry = haul__is_dry();
-    if (!make_parts(p, options) && !make_generator(p) && !agree(p))
-        return haul__own(p, NEW);
-    haul__object_release(p);
-    return NULL;
-}
-
-int haul_parallel_first(const haul_parallel *parallel)
-{
-    return check(parallel, "haul_parallel_first") ? -1 : parallel->first;
-}
-
-int haul_parallel_count(const haul_parallel *parallel)
-{
-    return check(parallel, "haul_parallel_count") ? -1 : parallel->count;
-}
-
-bool haul_parallel_ready(const haul_parallel *parallel)
-{
-    return !check(parallel, "haul_parallel_ready") && parallel->ready;
-}
 
 /* ---- a piece ---- */
 
@@ -349,7 +129,7 @@ static void pass_error(const haul_parallel *p, const char *operation)
 
 haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
 {
-    if (check(parallel, BEGIN))
+    if (haul__parallel_check(parallel, BEGIN))
         return haul_error_status();
     haul_status status = check_turn(parallel, step);
     if (!status)
@@ -516,7 +296,7 @@ static haul_status check_begun(const haul_parallel *p)
 
 haul_tensor *haul_parallel_call(haul_parallel *parallel, haul_tensor *x)
 {
-    if (check(parallel, CALL))
+    if (haul__parallel_check(parallel, CALL))
         return haul__failed_tensor();
     if (!parallel->pipe)
         return haul_call(parallel->module, x);
@@ -574,7 +354,7 @@ static haul_status run_stage(haul_parallel *p, haul_tensor *loss, double weight)
 
 haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
-    if (check(parallel, BACKWARD))
+    if (haul__parallel_check(parallel, BACKWARD))
         return haul_error_status();
     if (parallel->pipe)
         return check_begun(parallel) ? haul_error_status()
@@ -592,7 +372,7 @@ haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_
 
 haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
-    if (check(parallel, BACKWARD))
+    if (haul__parallel_check(parallel, BACKWARD))
         return haul_error_status();
     if (parallel->pipe)
         return check_begun(parallel) ? haul_error_status() : run_stage(parallel, sum_of_losses, weight);
@@ -603,7 +383,7 @@ haul_status haul__parallel_differentiate(haul_parallel *parallel, haul_tensor *s
 
 haul_status haul__parallel_finish(haul_parallel *parallel, haul_status status)
 {
-    if (check(parallel, BACKWARD) || (!status && check_begun(parallel)))
+    if (haul__parallel_check(parallel, BACKWARD) || (!status && check_begun(parallel)))
         return haul_error_status();
     return parallel->pipe ? end_stage(parallel, status) : end_piece(parallel, status);
 }
@@ -624,7 +404,7 @@ const char *haul__parallel_unfollowed(const haul_parallel *parallel)
 
 haul_tensor *haul_parallel_loss(haul_parallel *parallel)
 {
-    if (check(parallel, LOSS))
+    if (haul__parallel_check(parallel, LOSS))
         return haul__failed_tensor();
     if (!parallel->ready) {
         haul__fail(HAUL_STATE, LOSS, "parallel", "the step has pieces left; ask when haul_parallel_ready is true");
@@ -649,7 +429,7 @@ static haul_status make_step(haul_parallel *p, haul_optimizer *optimizer)
 
 haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer)
 {
-    if (check(parallel, STEP))
+    if (haul__parallel_check(parallel, STEP))
         return haul_error_status();
     if (parallel->shards.owners && haul__refuse_followed(STEP, "talks to other ranks"))
         return haul_error_status();
@@ -661,7 +441,7 @@ haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimize
 
 haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer)
 {
-    if (check(parallel, GATHER) || (optimizer && haul__check_optimizer(optimizer, GATHER)))
+    if (haul__parallel_check(parallel, GATHER) || (optimizer && haul__check_optimizer(optimizer, GATHER)))
         return haul_error_status();
     haul_status status = parallel->shards.owners ? haul__shards_gather(&parallel->shards, optimizer) : HAUL_OK;
     if (status || !parallel->pipe || haul__is_dry())
