@@ -207,8 +207,7 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     int          count = 0;
     if (!cJSON_GetArraySize(list))
         return;
-    page_table(h, "Time by module, mean of a step",
-               has_energy(profile) ? MODULE_HEADS "|#Energy" : MODULE_HEADS);
+    page_table(h, "Time by module, mean of a step", has_energy(profile) ? MODULE_HEADS "|#Energy" : MODULE_HEADS);
     cJSON_ArrayForEach(m, list)
     {
         if (count++ < MOST)

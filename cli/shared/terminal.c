@@ -132,8 +132,8 @@ static void print_bytes(FILE *out, const char *text, size_t size)
     }
 }
 
-/* The bytes of the next word, with a sign of per cent after it. One that is wider than `room` columns ends after a comma
- * or a hyphen, if there is one. */
+/* The bytes of the next word, with a sign of per cent after it. One that is wider than `room` columns ends after a
+ * comma or a hyphen, if there is one. */
 static size_t word_bytes(const char *text, int room)
 {
     size_t word = strcspn(text, " "), piece = 0;

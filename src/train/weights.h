@@ -31,8 +31,8 @@ typedef struct haul__weights_rules {
 haul_status haul__weights_match(haul__weights *weights, const haul_safetensors *file, haul_module *module,
                                 const haul__weights_rules *rules);
 bool        haul__weights_is_missing(const haul__weights *weights, int index);
-/* Loads all tensors that were found, or none. Those that another rank has alone are left out. Call it in a scope with the CPU as current device and without
- * gradients. */
+/* Loads all tensors that were found, or none. Those that another rank has alone are left out. Call it in a scope with
+ * the CPU as current device and without gradients. */
 haul_status haul__weights_load(haul__weights *weights, haul_safetensors *file, const haul__weights_rules *rules);
 void        haul__weights_free(haul__weights *weights);
 
