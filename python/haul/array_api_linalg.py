@@ -1,11 +1,11 @@
-"""The linear algebra of the array API standard: xp.linalg. It has the functions of the library; cross and matrix_rank are
-missing."""
+"""The linear algebra of the array API standard: xp.linalg, by the functions of the library."""
 
 from collections import namedtuple
 
 import haul
 
-from .array_api import matmul, matrix_transpose, sum, tensordot, vecdot  # noqa: F401
+from .array_api import _reduced, astype, concat, eye, finfo, matmul, matrix_transpose, stack, sum  # noqa: F401
+from .array_api import tensordot, unstack, vecdot, where, zeros  # noqa: F401
 
 eigh_result = namedtuple("eigh_result", "eigenvalues eigenvectors")
 qr_result = namedtuple("qr_result", "Q R")
@@ -16,6 +16,13 @@ svd_result = namedtuple("svd_result", "U S Vh")
 def cholesky(x, /, *, upper=False):
     made = haul.cholesky(x)
     return made.mT if upper else made
+
+
+def cross(x1, x2, /, *, axis=-1):
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError("cross: both arrays need three elements along the axis")
+    a, b = unstack(x1, axis=axis), unstack(x2, axis=axis)
+    return stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)], axis=axis)
 
 
 def det(x, /):
@@ -38,18 +45,51 @@ def matrix_power(x, n, /):
     return haul.matrix_power(x, n)
 
 
+def _cutoff(x, s, rtol):
+    """Singular values up to this one count as zero; with the dimensions of s."""
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * finfo(x.dtype).eps
+    return haul.max(s, axes=-1, keepdim=True) * (rtol[..., None] if isinstance(rtol, haul.Array) else float(rtol))
+
+
+def matrix_rank(x, /, *, rtol=None):
+    if 0 in x.shape:
+        return zeros(x.shape[:-2], dtype="i64", device=x.device)
+    s = haul.svd(x)[1]
+    return sum(s > _cutoff(x, s, rtol), axis=-1)
+
+
 def outer(x1, x2, /):
     return haul.outer(x1, x2)
 
 
 def pinv(x, /, *, rtol=None):
-    return haul.pinv(x, 0 if rtol is None else float(rtol))
+    if not isinstance(rtol, haul.Array) or 0 in x.shape:
+        return haul.pinv(x, 0 if rtol is None or isinstance(rtol, haul.Array) else float(rtol))
+    u, s, v = haul.svd(x)
+    inverse = astype(where(s > _cutoff(x, s, rtol), 1 / s, 0), x.dtype, copy=False)
+    return matmul(v.mT * inverse[..., None, :], u.mT)
+
+
+def _with_unit(x):
+    """Q and R of x with a unit matrix behind its columns: Q is square."""
+    rows = x.shape[-2]
+    unit = eye(rows, dtype=x.dtype, device=x.device).expand(*x.shape[:-1], rows)
+    return haul.qr(concat([x, unit], axis=-1))
+
+
+def _completed(x):
+    """Orthonormal columns, and more of them up to a square matrix."""
+    return concat([x, _with_unit(x)[0][..., x.shape[-1]:]], axis=-1) if x.shape[-1] < x.shape[-2] else x
 
 
 def qr(x, /, *, mode="reduced"):
-    if mode != "reduced":
-        raise NotImplementedError("qr: the library has mode='reduced' only")
-    return qr_result(*haul.qr(x))
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"qr: the mode is 'reduced' or 'complete', not {mode!r}")
+    if mode == "reduced" or x.shape[-2] <= x.shape[-1]:
+        return qr_result(*haul.qr(x))
+    q, r = _with_unit(x)
+    return qr_result(q, r[..., :x.shape[-1]])
 
 
 def slogdet(x, /):
@@ -61,10 +101,8 @@ def solve(x1, x2, /):
 
 
 def svd(x, /, *, full_matrices=True):
-    if full_matrices and x.shape[-1] != x.shape[-2]:
-        raise NotImplementedError("svd: the library has full_matrices=False only, for matrices that are not square")
     u, s, v = haul.svd(x)
-    return svd_result(u, s, v)
+    return svd_result(_completed(u), s, _completed(v.mT).mT) if full_matrices else svd_result(u, s, v)
 
 
 def svdvals(x, /):
@@ -72,6 +110,8 @@ def svdvals(x, /):
 
 
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):  # noqa: A002
+    if axis == ():  # of each element
+        return _reduced(haul.norm, x, axis, keepdims, p=ord)
     return haul.norm(x, axes=axis, keepdim=keepdims, p=ord)
 
 
