@@ -209,7 +209,7 @@ static void complain_unknown(const char *text, size_t length)
     else if (S_ISDIR(status.st_mode))
         complain("--data %s: say what is in there: cifar10:%s, images:%s or masks:%s", text, text, text, text);
     else
-        complain("--data %s: say what it is: text:%s", text, text);
+        complain("--data %s: say what it is: text:%s if it is a text; other sources are %s", text, text, all);
 }
 
 haul_status source_spec(const haul_dataset *dataset, data_spec *out)
@@ -282,8 +282,8 @@ haul_dataset *source_open(const char *text, bool test, example_size *size)
         return NULL;
     }
     if (found->needs && (!p.where || !*p.where)) {
-        complain("--data %s: name the %s: %s:%s", text, strcmp(found->needs, "DIR") ? "file" : "folder", found->name,
-                 found->needs);
+        complain("--data %s lacks the %s after the colon: %s:%s", text, strcmp(found->needs, "DIR") ? "file" : "folder",
+                 found->name, found->needs);
         return NULL;
     }
     haul_dataset *dataset = open_source(found, p.where, test, size);

@@ -196,7 +196,8 @@ static int check_required(const option_values *o)
     const void *at = (const char *)o->values + taken->offset;
     if (taken->several ? ((const operand_list *)at)->count > 0 : *(const char *const *)at != NULL)
         return -1;
-    complain("%s is missing (usage: haul %s %s)", taken->name, c->name, c->usage);
+    complain("%s %s missing (usage: haul %s %s)", taken->name, strchr(taken->name, ' ') ? "are" : "is", c->name,
+             c->usage);
     return EXIT_USAGE;
 }
 

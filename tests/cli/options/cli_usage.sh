@@ -108,6 +108,8 @@ run 2 predict --data shapes
 complains "--run is missing"
 run 2 inspect
 complains "FILE is missing"
+run 2 export
+complains "DIR FILE are missing"
 run 2 ops conv
 complains "did you mean 'conv2d'?"
 run 2 ops gemm

@@ -69,7 +69,7 @@ check "a page" test -s r/report.html
 
 # ---- what cannot be learned ----
 run 1 train --data masks:
-complains "--data masks:: name the folder: masks:DIR"
+complains "--data masks: lacks the folder after the colon: masks:DIR"
 run 1 train --data masks:whole
 complains "give --validation 0.2 to keep a fifth of the pictures for that, or make the folders train and test with the folders images and masks in each"
 rm set/test/masks/03.png

@@ -85,9 +85,9 @@ complains "--prompt is for networks that continue a text, and rows was trained w
 
 # ---- what cannot be learned ----
 run 1 train --data text:
-complains "--data text:: name the file: text:FILE"
+complains "--data text: lacks the file after the colon: text:FILE"
 run 1 train --data proverb.txt
-complains "--data proverb.txt: say what it is: text:proverb.txt"
+complains "--data proverb.txt: say what it is: text:proverb.txt if it is a text; other sources are "
 run 1 train --data text:none.txt
 complains "none.txt"
 run 1 train --data text:empty.txt
