@@ -175,7 +175,7 @@ static void write_figures(html *h, const page *p)
     html_put(h, "<dl class=\"figures\">");
     write_figure(h, p, "Accuracy", epoch, accuracy_of, say_share);
     write_figure(h, p, "Loss", epoch, loss_of, say_loss);
-    write_figure(h, p, "Step", "median", step_of, say_ms);
+    write_figure(h, p, "Step", "median", step_of, say_time);
     write_figure(h, p, "Examples per second", "median epoch", speed_of, say_count);
     write_figure(h, p, "Peak memory", document_text(run->start, "device"), peak_of, say_bytes);
     write_figure(h, p, "Moved in the run", copies, moved_of, say_bytes);
@@ -390,7 +390,7 @@ void page_compare(page *p)
         page_number(h, say_loss(loss_of(run)));
         page_number(h, say_share(accuracy_of(run)));
         html_add(h, "<td>%s data</td>", accuracy_data(run));
-        page_number(h, say_ms(step_of(run)));
+        page_number(h, say_time(step_of(run)));
         page_number(h, say_count(speed_of(run)));
         page_number(h, say_bytes(peak_of(run)));
         page_number(h, say_seconds(seconds_of(run)));
