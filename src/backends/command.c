@@ -1,6 +1,8 @@
 /* Running commands, and the host memory of writes and reads. */
 #include "backends/command.h"
 
+#include "base/assert.h"
+
 haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CALLBACK], haul__stream *stream,
                               const haul__command *command)
 {
@@ -8,6 +10,7 @@ haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CA
         return command->run(stream, command);
     if (command->kind == HAUL__COMMAND_LAUNCH ? command->items <= 0 : command->bytes == 0)
         return HAUL_OK;
+    HAUL__ASSERT((size_t)command->kind < HAUL__COMMAND_CALLBACK && functions[command->kind]);
     return functions[command->kind](stream, command);
 }
 

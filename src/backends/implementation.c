@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "base/text/word_list.h"
 #include "core/error.h"
@@ -25,6 +26,7 @@ static char           wrong[40]; /* the first name that cannot be left out; "" i
 
 const char *haul__implementation_name(haul__implementation_id id)
 {
+    HAUL__ASSERT((size_t)id < sizeof names / sizeof *names);
     return names[id];
 }
 
@@ -81,6 +83,7 @@ haul_status haul__without_read(uint32_t *ids)
 
 bool haul__implementation_left_out(haul__implementation_id id)
 {
+    HAUL__ASSERT((size_t)id < sizeof names / sizeof *names);
     pthread_once(&once, read_list);
     return atomic_load_explicit(&haul__without, memory_order_relaxed) >> id & 1;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 typedef enum target {
@@ -61,6 +62,7 @@ static uint32_t number_of(const char *name)
 
 uint32_t haul__index_check(haul__index_check_id id, int axis)
 {
+    HAUL__ASSERT(id < HAUL__CHECK_COUNT && 0 <= axis && axis < 1 << (CALLER_SHIFT - AXIS_SHIFT));
     return (uint32_t)id | (uint32_t)axis << AXIS_SHIFT | number_of(haul__index_caller) << CALLER_SHIFT;
 }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/function.h"
 #include "backends/index_check.h"
+#include "base/assert.h"
 #include "haul_config.h"
 #include "kernels/kernels.h"
 
@@ -52,6 +53,7 @@ haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul_
 
 static inline void run_kernel(const haul__command *launch, uint32_t *record)
 {
+    HAUL__ASSERT(launch->buffer_count + (record != NULL) <= HAUL__MAX_BUFFERS && launch->kernel->function);
     void *buffers[HAUL__MAX_BUFFERS];
     for (int i = 0; i < launch->buffer_count; i++)
         buffers[i] = launch->buffers[i].storage->buffer.host;

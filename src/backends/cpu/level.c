@@ -12,6 +12,7 @@
 #endif
 
 #include "backends/cpu/processor.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 #define IN_BUILD_base 0
@@ -68,6 +69,7 @@ haul__cpu_level_id haul__cpu_allowed_level(void)
 
 bool haul__cpu_runs(haul__cpu_level_id level)
 {
+    HAUL__ASSERT(level < HAUL__CPU_LEVELS);
     return levels[level].in_build && level <= haul__cpu_allowed_level() && levels[level].processor_runs();
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
+#include "base/assert.h"
 #include "base/copy_uncached.h"
 #include "base/system/free_memory.h"
 #include "core/pool.h"
@@ -20,6 +21,7 @@ enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
 {
+    HAUL__ASSERT(bytes > 0 && bytes % HUGE_PAGE == 0);
     size_t all = bytes + HUGE_PAGE;
     char  *start = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* Threads in a block; fewer if the items would not fill the multiprocessors otherwise. */
@@ -71,7 +72,8 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
 {
     const haul_device       *from = c->buffers[1].storage->device;
     const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from);
-    CUresult                 code;
+    HAUL__ASSERT(from != s->device && 0 <= from->index && from->index < HAUL__MAX_DEVICES);
+    CUresult code;
     if (!atomic_load(&here->peers[from->index]))
         return HAUL_UNSUPPORTED;
     HAUL__CU_CALL(code, here,
@@ -109,10 +111,11 @@ static haul_status fill(haul__stream *s, const haul__command *c)
     CUstream                 stream = haul__cuda_stream(s);
     const void              *pattern = &c->pattern;
     size_t                   count = c->bytes / c->pattern_size;
-    unsigned char            byte;
-    unsigned short           half;
-    unsigned                 word;
-    CUresult                 code;
+    HAUL__ASSERT(c->bytes % c->pattern_size == 0);
+    unsigned char  byte;
+    unsigned short half;
+    unsigned       word;
+    CUresult       code;
     if (c->pattern_size == 1) {
         memcpy(&byte, pattern, sizeof byte);
         HAUL__CU_CALL(code, d, MemsetD8Async(at, byte, count, stream));
@@ -133,11 +136,13 @@ static haul_status fill(haul__stream *s, const haul__command *c)
 static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__command *launch,
                         unsigned *grid, unsigned *block)
 {
+    HAUL__ASSERT(launch->items > 0 && d->units > 0);
     uint64_t threads = (uint64_t)launch->items * (launch->lanes ? WARP : 1), blocks;
     *block = threads < (uint64_t)d->units * LARGE_BLOCK ? SMALL_BLOCK : LARGE_BLOCK;
     while (*block > kernel->max_block && *block > WARP)
         *block /= 2;
     blocks = (threads - 1) / *block + 1;
+    HAUL__ASSERT(*block >= WARP && blocks > 0);
     *grid = blocks < (uint64_t)d->units * BLOCKS_PER_UNIT ? (unsigned)blocks : d->units * BLOCKS_PER_UNIT;
 }
 
@@ -150,6 +155,7 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     unsigned                 grid, block;
     CUresult                 code;
     int                      count = launch->buffer_count;
+    HAUL__ASSERT(0 <= count && count <= HAUL__MAX_BUFFERS && (!launch->checks || launch->record));
     for (int i = 0; i < count; i++)
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
     if (launch->checks) /* the kernel has one more buffer */
@@ -226,6 +232,7 @@ void haul__cuda_event_free(haul_device *device, void *event)
 {
     haul__cuda_device *d = haul__cuda_of(device);
     haul__cuda_event  *done = event;
+    HAUL__ASSERT(done->event);
     pthread_mutex_lock(&d->events_lock);
     done->next = d->idle;
     d->idle = done;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backends/opencl/opencl.h"
+#include "base/assert.h"
 
 #define LIBRARY       "libOpenCL.so.1"
 #define MAX_PLATFORMS 16
@@ -89,6 +90,7 @@ static void take_platform(haul__cl_platform *platform, cl_platform_id id)
 {
     cl_device_id ids[HAUL__MAX_DEVICES];
     cl_uint      count = 0;
+    HAUL__ASSERT(device_count <= HAUL__MAX_DEVICES);
     platform->id = id;
     platform_text(id, CL_PLATFORM_NAME, platform->name, sizeof platform->name);
     platform_text(id, CL_PLATFORM_VERSION, platform->version, sizeof platform->version);

@@ -5,6 +5,7 @@
 #include "backends/compiler_log.h"
 #include "backends/opencl/opencl.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "files/disk_cache.h"
 #include "kernels/kernels.h"
@@ -123,6 +124,7 @@ static int position_of(const haul__cl_device *d, cl_program program, size_t *cou
     if (haul__cl.GetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &bytes) != CL_SUCCESS)
         return -1;
     *count = bytes / sizeof ids[0];
+    HAUL__ASSERT(*count <= HAUL__MAX_DEVICES);
     for (size_t i = 0; i < *count; i++)
         if (ids[i] == d->id)
             return (int)i;

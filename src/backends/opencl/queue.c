@@ -1,6 +1,7 @@
 /* Streams of an OpenCL device: in-order command queues, the commands on them, and events between them. */
 #include "backends/opencl/opencl.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/error.h"
 #include "events/events.h"
@@ -93,6 +94,7 @@ static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel
 {
     const haul__cl_device *d = haul__cl_of(device);
     size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
+    HAUL__ASSERT(launch->items > 0 && d->units > 0);
     if (!device->strided) {
         *local = 1;
         groups = (items - 1) / grain + 1;
@@ -104,6 +106,7 @@ static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel
         groups = (items - 1) / *local + 1;
         most = d->units * GROUPS_PER_UNIT;
     }
+    HAUL__ASSERT(*local > 0);
     *global = *local * (groups < most ? groups : most);
 }
 
@@ -122,6 +125,7 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_me
 {
     cl_int code = CL_SUCCESS;
     int    count = launch->buffer_count;
+    HAUL__ASSERT(0 <= count && count <= HAUL__MAX_BUFFERS && (!launch->checks || launch->record));
     *call = "clSetKernelArg";
     for (int i = 0; i < count && code == CL_SUCCESS; i++) {
         const haul__buffer *buffer = &launch->buffers[i].storage->buffer;
@@ -214,9 +218,10 @@ static haul_status copy_by_kernel(haul__stream *s, const haul__command *c)
 {
     const bool           down = c->kind == HAUL__COMMAND_READ;
     const haul__storage *host = c->buffers[down ? 0 : 1].storage;
-    const cl_mem_flags   flags = CL_MEM_USE_HOST_PTR | (down ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY);
-    cl_int               code;
-    cl_mem               memory =
+    HAUL__ASSERT(c->buffer_count == 2 && host->buffer.host);
+    const cl_mem_flags flags = CL_MEM_USE_HOST_PTR | (down ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY);
+    cl_int             code;
+    cl_mem             memory =
         haul__cl.CreateBuffer(haul__cl_of(s->device)->context, flags, host->bytes, host->buffer.host, &code);
     if (code != CL_SUCCESS) /* it is larger than a buffer may be, for example */
         return HAUL_UNSUPPORTED;
@@ -272,8 +277,9 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
 static haul_status fill_by_write(haul__stream *s, const haul__command *c)
 {
     const haul__region *to = &c->buffers[0];
-    unsigned char      *bytes = haul__malloc(c->bytes);
-    cl_int              code;
+    HAUL__ASSERT(c->pattern_size > 0 && c->bytes % c->pattern_size == 0);
+    unsigned char *bytes = haul__malloc(c->bytes);
+    cl_int         code;
     if (!bytes)
         return haul__fail_memory(s->device->name, c->bytes);
     for (size_t i = 0; i < c->bytes; i++)
@@ -393,6 +399,7 @@ typedef struct cl_timing {
 
 haul_status haul__cl_timing_begin(haul__stream *s, void **timing)
 {
+    HAUL__ASSERT(!timed); /* one command at a time is submitted by a thread */
     cl_timing *t = haul__calloc(1, sizeof *t);
     if (!t)
         return haul__fail_memory(s->device->name, sizeof *t);

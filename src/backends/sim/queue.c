@@ -3,6 +3,7 @@
 #include "backends/function.h"
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/system/clock.h"
 
@@ -35,6 +36,7 @@ void haul__sim_stream_close(haul_device *device, void *q)
 /* The kernel notes faults in a record that the device layer reads later. */
 static haul_status launch_checked(const haul__command *c)
 {
+    HAUL__ASSERT(c->buffer_count < HAUL__MAX_BUFFERS);
     void *buffers[HAUL__MAX_BUFFERS];
     for (int i = 0; i < c->buffer_count; i++)
         buffers[i] = c->buffers[i].storage->buffer.host;
@@ -70,6 +72,7 @@ haul_status haul__sim_submit(haul__stream *s, const haul__command *c)
         q->copied = 0;
     q->began = larger(atomic_load(&q->ends), haul__clock_ps());
     atomic_store(&q->ends, q->began + haul__sim_time(c, q->copied));
+    HAUL__ASSERT(q->copied >= 0 && atomic_load(&q->ends) >= q->began);
     q->copy = c->copy;
     q->copied += c->copy ? (int64_t)c->bytes : 0;
     return HAUL_OK;

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "events/events.h"
 
@@ -61,6 +62,7 @@ static haul_status sim_open(haul_device *device, int index)
         return haul__fail_memory("haul_device_get", sizeof *own);
     own->machine = m;
     own->number = haul__machine_find(m, places[index].device);
+    HAUL__ASSERT(0 <= own->number && own->number < m->device_count);
     device->impl = own;
     const haul__machine_device *d = &m->devices[own->number];
     device->properties.kind = HAUL_KIND_GPU;
@@ -131,7 +133,8 @@ static void sim_free(haul_device *device, haul__buffer *buffer)
 {
     haul__sim_device *own = device->impl;
     char             *memory = (char *)buffer->host - ALIGNMENT;
-    atomic_fetch_sub(&own->used, (long long)*(size_t *)(void *)memory);
+    const long long   bytes = (long long)*(size_t *)(void *)memory, used = atomic_fetch_sub(&own->used, bytes);
+    HAUL__ASSERT(used >= bytes);
     free(memory);
     *buffer = (haul__buffer){NULL, NULL};
 }

@@ -1,5 +1,6 @@
 /* What commands take, from the machine's file. */
 #include "backends/sim/sim.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 
 static _Atomic(const haul__machine *) first;
@@ -29,6 +30,7 @@ const haul__machine *haul__sim_machine(const haul_device *device, int *number)
 
 void haul__sim_operation_begin(int64_t ps)
 {
+    HAUL__ASSERT(ps >= 0);
     under_way.within = true;
     under_way.ps = ps;
 }
@@ -59,7 +61,8 @@ static int64_t time_here(const haul__machine *m, int number, const haul__command
  * of a copy take the time of the whole: the latency once, and no picosecond is lost to rounding. */
 static int64_t time_of_copy(const haul__machine *m, int from, int to, const haul__command *c, int64_t copied)
 {
-    const bool    pinned = c->buffer_count == 2 && !c->staged;
+    const bool pinned = c->buffer_count == 2 && !c->staged;
+    HAUL__ASSERT(copied >= 0 && from != to);
     const int64_t before = copied ? haul__machine_copy_time(m, from, to, copied, pinned) : 0;
     return c->copy ? haul__machine_copy_time(m, from, to, copied + (int64_t)c->bytes, pinned) - before : 0;
 }

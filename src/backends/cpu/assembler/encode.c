@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 enum { NO_PREFIX, PREFIX_66 };               /* that a VEX prefix stands for */
 enum { MAP_0F = 1, MAP_0F38 = 2, MAP_0F3A }; /* of opcodes */
 enum { BITS_128, BITS_256 };
@@ -12,6 +14,7 @@ enum { RDX = 2, JUMP_BYTES = 6, CHECK_BYTES = 7 };
 
 static void put(haul__bytes *out, const unsigned char *bytes, size_t count)
 {
+    HAUL__ASSERT(out->count <= out->room);
     out->failed = out->failed || out->room - out->count < count;
     if (out->failed)
         return;
@@ -31,6 +34,7 @@ static void put_32(haul__bytes *out, int32_t value)
 /* The prefix and the opcode. `reg` and `rm` are the registers of the byte that follows, v the third one. */
 static void vex(haul__bytes *out, int map, int prefix, int bits, int opcode, int reg, int v, int rm)
 {
+    HAUL__ASSERT(0 <= reg && reg < 16 && 0 <= v && v < 16 && 0 <= rm && rm < 16); /* four bits each */
     PUT(out, 0xc4, (unsigned char)((reg < 8) << 7 | 1 << 6 | (rm < 8) << 5 | map),
         (unsigned char)((~v & 15) << 3 | bits << 2 | prefix), (unsigned char)opcode);
 }

@@ -6,6 +6,7 @@
 #include "backends/cpu/conv2d/planes.h"
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -36,6 +37,7 @@ static float *data(const haul__buffer *buffer, int64_t offset)
 
 static void find_taps(const convolution *v)
 {
+    HAUL__ASSERT(v->taps == v->c->kh * v->c->kw && v->taps <= HAUL__TILE_DEPTH);
     const haul__conv2d *c = v->c;
     int64_t            *next = v->offsets;
     for (int64_t y = 0; y < c->kh; y++)
@@ -51,8 +53,9 @@ static void convolve(void *context, int64_t first, int64_t last)
     int                 slot;
     float              *planes = haul__cpu_scratch_take(&v->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
-        int64_t        part = i / v->bands, channel = part % c->groups, row = i % v->bands * v->rows;
-        int64_t        rows = smaller(v->rows, c->out_h - row);
+        int64_t part = i / v->bands, channel = part % c->groups, row = i % v->bands * v->rows;
+        int64_t rows = smaller(v->rows, c->out_h - row);
+        HAUL__ASSERT(rows > 0);
         haul__cpu_taps taps = {
             .planes = planes,
             .columns = v->planes.columns,
@@ -78,6 +81,7 @@ static bool measure(convolution *v, size_t *slot)
     most = larger(BAND_ELEMENTS / row - v->reach, LEAST_ROWS);
     v->bands = haul__ceil_div(c->out_h, most);
     v->rows = haul__ceil_div(c->out_h, v->bands);
+    HAUL__ASSERT((v->bands - 1) * v->rows < c->out_h && c->out_h <= v->bands * v->rows);
     p->rows = v->rows + v->reach;
     if (!haul__planes_measure(p) || !haul__mul_size(p->channel + HAUL__PLANES_SLACK, sizeof(float), &row))
         return false;

@@ -11,6 +11,7 @@
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -68,6 +69,7 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
         int64_t first = smaller(shift < 0 ? -shift : 0, p->columns), last = smaller(p->w - shift, p->columns);
         if (last < first)
             last = first;
+        HAUL__ASSERT(first == last || (0 <= first + shift && last + shift <= p->w));
         if (first > 0)
             memset(to, 0, (size_t)(first * size));
         memcpy(to + first * size, from + (first + shift) * size, (size_t)((last - first) * size));
@@ -85,6 +87,7 @@ static void pad_row(const planes *p, char *to, const char *from, int64_t shift)
     }
     int64_t left_to = haul__ceil_div(p->columns - first, div), left_from = haul__ceil_div(p->w - at / div, mul);
     int64_t count = smaller(left_to, left_from);
+    HAUL__ASSERT((mul == 1 || div == 1) && (size == 4 || size == 8));
     if (size == 4)
         spread_4(to + first * size, div, from + at / div * size, mul, count);
     else
@@ -158,6 +161,7 @@ static int64_t *tap_offsets(const haul__conv2d *c, const planes *p, int64_t chan
                 *next++ = i * channel_elements(p) + phase * plane_elements(p) + down / p->phases[0] * p->columns +
                           right / p->phases[1];
             }
+    HAUL__ASSERT(!offsets || next == offsets + channels * c->kh * c->kw);
     return offsets;
 }
 
@@ -193,10 +197,11 @@ static void crop(const convolution *v, char *out, const char *from, int64_t rows
 
 static void convolve_block(const convolution *v, int64_t part, int64_t block, char *padded, char *result)
 {
-    int64_t           size = v->planes.size, first = block * v->rows, group = part % v->groups;
-    bool              dense = v->planes.columns == v->out_w; /* then there is nothing between rows */
-    int64_t           rows = smaller(v->rows, v->m - first), row = group * v->m + first;
-    char             *out = v->out + (part * v->m + first) * v->out_h * v->out_w * size;
+    int64_t size = v->planes.size, first = block * v->rows, group = part % v->groups;
+    bool    dense = v->planes.columns == v->out_w; /* then there is nothing between rows */
+    int64_t rows = smaller(v->rows, v->m - first), row = group * v->m + first;
+    char   *out = v->out + (part * v->m + first) * v->out_h * v->out_w * size;
+    HAUL__ASSERT(0 < rows && v->span <= v->pitch);
     haul__cpu_product p = {
         .m = rows,
         .n = v->span,
@@ -246,6 +251,7 @@ static haul_status run_convolution(convolution *v, const haul__conv2d *c)
     int64_t wanted = c->n * c->groups < 16 ? haul__ceil_div(16, c->n * c->groups) : 1;
     v->rows = round_up(haul__ceil_div(v->m, wanted), v->tiles->rows);
     v->blocks = haul__ceil_div(v->m, v->rows);
+    HAUL__ASSERT((v->blocks - 1) * v->rows < v->m && v->m <= v->blocks * v->rows && v->out_w <= v->planes.columns);
     v->offsets = tap_offsets(c, &v->planes, v->channels);
     int64_t tasks = c->n * c->groups * v->blocks, elements;
     if (!haul__mul_size(v->rows, v->pitch, &elements) || !v->offsets ||
@@ -360,15 +366,16 @@ static void gradient_task(const weight_gradient *v, int64_t task, char *memory)
     int64_t             channel = channel_block * v->channels_each;
     int64_t             channels = smaller(v->channels_each, v->channels - channel);
     int64_t             first = piece * v->per_piece, last = smaller(first + v->per_piece, c->n);
-    char               *x = memory, *dy = x + x_elements(v) * size, *sums = dy + dy_elements(v) * size;
-    haul__cpu_dots      dots = {
-             .m = rows,
-             .n = channels * v->taps,
-             .k = v->length,
-             .a = dy,
-             .a_row = plane_elements(&v->dy),
-             .b = x,
-             .b_rows = v->offsets,
+    HAUL__ASSERT(rows > 0 && channels > 0 && first < last && v->length <= plane_elements(&v->dy));
+    char          *x = memory, *dy = x + x_elements(v) * size, *sums = dy + dy_elements(v) * size;
+    haul__cpu_dots dots = {
+        .m = rows,
+        .n = channels * v->taps,
+        .k = v->length,
+        .a = dy,
+        .a_row = plane_elements(&v->dy),
+        .b = x,
+        .b_rows = v->offsets,
     };
     for (int64_t n = first; n < last; n++) {
         int64_t from_x = (n * c->c_in + group * v->channels + channel) * c->h * c->w;
@@ -458,6 +465,7 @@ static haul_status run_weight(const haul__conv2d *c)
     };
     v.per_piece = c->n > PIECE && count <= PARTIAL_SUMS / haul__ceil_div(c->n, PIECE) ? PIECE : c->n;
     v.pieces = haul__ceil_div(c->n, v.per_piece);
+    HAUL__ASSERT((v.pieces - 1) * v.per_piece < c->n && c->n <= v.pieces * v.per_piece);
     v.row_blocks = haul__ceil_div(v.m, BLOCK_ROWS);
     v.channels_each = smaller(v.channels, v.taps < BLOCK_TAPS ? BLOCK_TAPS / v.taps : 1);
     v.channel_blocks = haul__ceil_div(v.channels, v.channels_each);

@@ -19,6 +19,7 @@
 #include "backends/cpu/find.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/level.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "base/workspace.h"
 #include "core/error.h"
@@ -306,6 +307,7 @@ static void give_plan(plan *p)
     if (!p)
         return;
     take_lock();
+    HAUL__ASSERT(p->users > 0 && p->ready);
     p->users--;
     give_lock();
 }
@@ -386,7 +388,8 @@ static bool run_piece(const run *r, int64_t piece, char *memory, dnnl_stream_t s
     const haul__conv2d *c = r->c;
     const plan         *p = piece == r->pieces - 1 && r->rest ? r->rest : r->whole;
     int64_t             first = piece * r->per_piece;
-    bool                own_weight = r->pass == HAUL__CONV2D_WEIGHT;
+    HAUL__ASSERT(first < c->n && (!r->rest || r->pieces > 1));
+    bool   own_weight = r->pass == HAUL__CONV2D_WEIGHT;
     char  *blocked[] = {memory, r->weights + (own_weight ? (size_t)piece * r->weight_bytes : 0), memory + r->bytes[X_]};
     char  *scratch = memory + r->bytes[X_] + r->bytes[Y_];
     float *plain[] = {(float *)c->x->host + c->x_offset + first * c->c_in * c->h * c->w, NULL,
@@ -533,6 +536,7 @@ haul_status haul__cpu_onednn(haul__stream *s, const void *problem)
     const haul__conv2d *c = problem;
     (void)s;
     run r = {.c = c, .pass = c->pass, .per_piece = piece_of(c->pass, c)};
+    HAUL__ASSERT(r.per_piece > 0);
     r.pieces = (c->n + r.per_piece - 1) / r.per_piece;
     int64_t rest = c->n % r.per_piece;
     r.whole = take_plan(c->pass, c, r.per_piece);

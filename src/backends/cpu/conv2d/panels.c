@@ -17,6 +17,7 @@
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -118,6 +119,7 @@ typedef struct tile {
 static int64_t tile_place(const convolution *v, const product *p, const tile *t, int64_t part, int64_t k)
 {
     int64_t start = part_start(p->k, part), depth = part_start(p->k, part + 1) - start;
+    HAUL__ASSERT(start <= k && k < start + depth && k < p->k);
     return p->weights + (start * v->tiles + t->number * depth + k - start) * v->panels->rows;
 }
 
@@ -136,6 +138,7 @@ static void pack_for_dx(const convolution *v, const tile *t)
 {
     int64_t phases = v->spread[0] * v->spread[1], places[SOME_TAPS];
     int64_t next[HAUL__MOST_STEP * HAUL__MOST_STEP][3]; /* k, where its part ends, and its place */
+    HAUL__ASSERT(phases <= HAUL__MOST_STEP * HAUL__MOST_STEP);
     for (int64_t q = 0; q < phases; q++)
         next[q][0] = next[q][1] = 0;
     for (int64_t o = 0; o < v->channels; o++)
@@ -168,6 +171,7 @@ static void pack_weights(void *context, int64_t first, int64_t last)
         /* Tiles differ by one row at most, as in panels.h. */
         t.row = block * v->rows + t.number * (m / tiles) + smaller(t.number, m % tiles);
         t.rows = m / tiles + (t.number < m % tiles);
+        HAUL__ASSERT(0 < t.rows && t.rows <= v->panels->rows && t.row + t.rows <= block * v->rows + m);
         if (v->product_of) {
             t.from = v->weight + (group * v->channels * v->m + t.row) * v->taps;
             pack_for_dx(v, &t);
@@ -196,6 +200,7 @@ static run run_at(const convolution *v, const unit *u, int64_t pixel, int64_t la
     run     r = {.image = image, .row = rest / v->grid[1]};
     r.column = rest - r.row * v->grid[1];
     r.count = smaller(last - pixel, in_rows ? v->grid[1] - r.column : of_image - rest);
+    HAUL__ASSERT(r.count > 0 && r.image < u->images && r.row < u->rows);
     return r;
 }
 
@@ -208,6 +213,7 @@ static void find_moves(const convolution *v, const unit *u, int64_t pixel, int64
         run     r = run_at(v, u, at, last, in_rows);
         int64_t start = (r.image * v->channels * v->planes.channel) + r.row * v->planes.columns + r.column;
         for (int64_t i = 0; i < r.count; i += v->move, to->count++) {
+            HAUL__ASSERT(to->count < MOST_WIDTH);
             to->from[to->count] = start + i;
             to->to[to->count] = at - pixel + i;
         }
@@ -334,6 +340,7 @@ static void compute(void *context, int64_t first, int64_t last)
         u.row = part % v->bands * v->band;
         u.rows = smaller(v->band, v->grid[0] - u.row);
         u.pixels = u.images * u.rows * v->grid[1];
+        HAUL__ASSERT(u.m > 0 && u.pixels > 0 && u.pixels * u.m <= v->sums_elements);
         compute_unit(v, &u);
     }
     haul__cpu_scratch_give(&v->scratch, slot);
@@ -373,6 +380,7 @@ static void find_units(convolution *v, int64_t most_pixels, int64_t most_rows)
         v->band = rows;
     }
     v->bands = haul__ceil_div(h, v->band);
+    HAUL__ASSERT((v->bands - 1) * v->band < h && h <= v->bands * v->band && v->images > 0);
     v->units = haul__ceil_div(n, v->images) * v->bands;
 }
 
@@ -391,6 +399,7 @@ static bool plan(convolution *v)
     v->tiles = haul__ceil_div(tiles, v->blocks);
     v->rows = v->tiles * v->panels->rows;
     v->blocks = haul__ceil_div(v->m, v->rows);
+    HAUL__ASSERT((v->blocks - 1) * v->rows < v->m && v->m <= v->blocks * v->rows);
     v->move = 4;
     while (v->move < v->grid[1] && v->move < v->panels->lanes)
         v->move *= 2;
@@ -456,6 +465,7 @@ static void find_taps_of_dx(convolution *v)
                 *next++ = o * v->planes.channel + (down + v->planes.shift[0]) * v->planes.columns + right +
                           v->planes.shift[1];
             }
+        HAUL__ASSERT(next <= v->offsets + v->k);
         p->k = next - p->taps;
         weights += p->k * v->tiles * v->panels->rows;
     }

@@ -13,6 +13,7 @@
 #include "backends/cpu/conv2d/planes.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -70,6 +71,7 @@ static int64_t tiles_of(const gradient *v)
 /* Rows of a tile: they differ by one at most, as in panels.h. */
 static int64_t rows_of(const gradient *v, int64_t tile)
 {
+    HAUL__ASSERT(tile < tiles_of(v));
     return v->m / tiles_of(v) + (tile < v->m % tiles_of(v));
 }
 
@@ -116,8 +118,9 @@ static float *sums_of(const gradient *v, const part *p, int64_t chunk, int64_t t
 static void multiply(const gradient *v, const part *p, int64_t chunk, bool accumulate)
 {
     const haul__conv2d *c = v->c;
-    haul__cpu_strip     s = {
-            .k = p->pixels, .taps = v->offsets, .b_vector = v->pixels->lanes, .c_row = v->width, .accumulate = accumulate};
+    HAUL__ASSERT(0 < p->pixels && p->pixels <= v->depth);
+    haul__cpu_strip s = {
+        .k = p->pixels, .taps = v->offsets, .b_vector = v->pixels->lanes, .c_row = v->width, .accumulate = accumulate};
     for (int64_t tile = p->tile; tile < p->last_tile; tile++) {
         s.m = rows_of(v, tile);
         s.a = p->packed + (tile - p->tile) * p->pixels * v->panels->rows;
@@ -141,6 +144,7 @@ static void compute_task(const gradient *v, int64_t task, part p)
     p.group = index % v->c->groups;
     p.piece = index / v->c->groups;
     int64_t first = p.piece * v->per_piece, last = smaller(first + v->per_piece, v->c->n);
+    HAUL__ASSERT(p.tile < p.last_tile && p.chunk < p.last && first < last);
     for (p.image = first; p.image < last; p.image += v->images)
         for (p.row = 0; p.row < v->c->out_h; p.row += v->band) {
             p.images = smaller(v->images, last - p.image);
@@ -205,6 +209,7 @@ static void plan_tasks(gradient *v)
     v->each = haul__ceil_div(v->chunks, smaller(v->chunks, wanted));
     v->tasks = haul__ceil_div(v->chunks, v->each);
     v->tiles = haul__ceil_div(tiles_of(v), smaller(tiles_of(v), haul__ceil_div(wanted, v->tasks)));
+    HAUL__ASSERT(v->tiles > 0 && (v->tasks - 1) * v->each < v->chunks);
     v->blocks = haul__ceil_div(tiles_of(v), v->tiles);
 }
 
@@ -219,6 +224,8 @@ static void plan(gradient *v)
                         PARTIAL_SUMS / larger(c->c_out * v->channels * v->taps, 1));
     v->per_piece = haul__ceil_div(haul__ceil_div(c->n, larger(v->pieces, 1)), v->images) * v->images;
     v->pieces = haul__ceil_div(c->n, v->per_piece);
+    HAUL__ASSERT((v->pieces - 1) * v->per_piece < c->n && c->n <= v->pieces * v->per_piece &&
+                 v->per_piece % v->images == 0);
     plan_tasks(v);
 }
 

@@ -14,6 +14,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -70,6 +71,7 @@ static void find_taps(convolution *v)
 /* Channels of block b of a group. */
 static int64_t channels_of(const convolution *v, int64_t b)
 {
+    HAUL__ASSERT(b < v->blocks && b * v->each < v->m);
     return smaller(v->each, v->m - b * v->each);
 }
 
@@ -108,7 +110,8 @@ static void pad(const convolution *v, float *to, const float *from)
  */
 static haul__cpu_strip strip_of(const convolution *v, int64_t panel, int64_t k, float *to)
 {
-    int64_t      width = v->pixels->width;
+    int64_t width = v->pixels->width;
+    HAUL__ASSERT(0 <= k && k < v->taps && panel < v->c->groups * v->blocks);
     const float *weight = v->weight + panel * v->taps * width;
     return (haul__cpu_strip){
         .k = smaller(HAUL__TILE_DEPTH, v->taps - k),
@@ -150,6 +153,7 @@ static void convolve_pixels(const convolution *v, int64_t panel, const float *x,
 {
     const haul__conv2d *c = v->c;
     int64_t             width = v->pixels->width, lanes = v->pixels->lanes;
+    HAUL__ASSERT(first < last && last - first <= v->rows && channels <= width);
     for (int64_t k = 0; k < v->taps; k += HAUL__TILE_DEPTH)
         for (int64_t row = first; row < last; row++) {
             haul__cpu_strip s = strip_of(v, panel, k, sums + (row - first) * c->out_w * width);

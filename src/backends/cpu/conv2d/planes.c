@@ -1,5 +1,6 @@
 /* Finds the planes that convolutions read. */
 #include "backends/cpu/conv2d/planes.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 
 #include "core/shape.h"
@@ -24,6 +25,7 @@ bool haul__planes_measure(haul__planes *p)
         !haul__mul_size(p->phase, phases, &p->channel))
         return false;
     p->count = larger(smaller(p->w, p->columns * p->step[1] - p->shift[1]), 0);
+    HAUL__ASSERT(p->step[1] <= HAUL__MOST_STEP);
     for (int64_t i = 0; i < p->step[1]; i++) {
         int64_t phase = (p->shift[1] + i) % p->step[1];
         p->plane_of[i] = phase < p->phases[1] ? phase * p->phase : -1;
@@ -35,6 +37,7 @@ bool haul__planes_measure(haul__planes *p)
 
 int64_t haul__planes_offset(const haul__planes *p, int64_t down, int64_t right)
 {
+    HAUL__ASSERT(down % p->step[0] < p->phases[0] && right % p->step[1] < p->phases[1]);
     int64_t phase = down % p->step[0] * p->phases[1] + right % p->step[1];
     return phase * p->phase + down / p->step[0] * p->columns + right / p->step[1];
 }

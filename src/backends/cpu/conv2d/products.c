@@ -4,6 +4,7 @@
  * The weight's gradient is the sum of a product for each image, added in order. */
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* With fewer pixels, large weights are read too often. */
@@ -25,6 +26,7 @@ static sides sides_of(const images *of, int64_t group)
 {
     const haul__conv2d *c = of->c;
     sides               s = {.in = c->c_in / c->groups, .out = c->c_out / c->groups};
+    HAUL__ASSERT(group < c->groups && of->first + of->count <= c->n);
     s.weight = c->weight_offset + group * s.out * s.in;
     s.x = c->x_offset + (of->first * c->c_in + group * s.in) * of->pixels;
     s.y = c->y_offset + (of->first * c->c_out + group * s.out) * of->pixels;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "base/assert.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -96,6 +97,7 @@ static work work_of(const haul__conv2d *c)
 static int64_t rows_within(const work *w, int64_t elements, int64_t most)
 {
     int64_t rows = larger(1, smaller(most / larger(elements, 1), w->rows));
+    HAUL__ASSERT(0 < rows && rows <= w->rows);
     return rows > w->picture_rows ? rows - rows % w->picture_rows : rows;
 }
 
@@ -154,6 +156,7 @@ static void enter_weights(work *w, int64_t panel, float *to)
 static void multiply(const work *w, int64_t tiles, const float *in, const float *weights, int64_t panel, float *out)
 {
     int64_t columns = round_up(w->out.channels - panel * w->width, w->lanes);
+    HAUL__ASSERT(tiles <= w->each * w->columns && columns > 0);
     for (int point = 0; point < POINTS; point++)
         for (int64_t k = 0; k < w->in.channels; k += DEPTH)
             w->panels->multiply(&(haul__cpu_strip){
@@ -226,6 +229,7 @@ static void run_tiles(void *context, int64_t first, int64_t last)
     int64_t panels = panels_of(w, w->out.channels);
     for (int64_t i = first; i < last; i++) {
         int64_t row = i * w->each, end = smaller(row + w->each, w->rows);
+        HAUL__ASSERT(row < end);
         enter(w, row, end, in, workspace, magnitudes);
         for (int64_t panel = 0; panel < panels; panel++) {
             multiply(w, (end - row) * w->columns, in, w->memory + panel * POINTS * w->weight_point, panel, out);
@@ -362,6 +366,7 @@ static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t p
     float      *magnitudes = is_in ? p->in_magnitudes : p->out_magnitudes;
     int64_t     apart = is_in ? w->in_magnitudes : w->out_magnitudes;
     int64_t     row = larger(p->row, (p->row / w->picture_rows + picture) * w->picture_rows);
+    HAUL__ASSERT(row < p->end);
     return haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, workspace,
                                     magnitudes + (picture * blocks_of(w, s) + block) * apart, true);
 }
@@ -483,6 +488,7 @@ static void run_rows(void *context, int64_t first, int64_t last)
     float      *sums = (float *)haul__cpu_scratch_take(&w->scratch, &slot) + w->workspace;
     for (int64_t i = first; i < last; i++) {
         int64_t each = 2 * w->panels->rows, row = i * each, rows = smaller(each, w->out.channels - row);
+        HAUL__ASSERT(rows > 0);
         for (int64_t point = 0; point < POINTS; point++)
             multiply_sides(p, point, row, rows, sums + point * w->weight_point);
         leave_gradient(w, sums, row, rows);
@@ -500,6 +506,7 @@ static void run_gradient(work *w)
     for (; p.row < w->rows; p.row = p.end) {
         p.end = smaller(p.row + w->each, w->rows);
         int64_t pictures = (p.end - 1) / w->picture_rows - p.row / w->picture_rows + 1;
+        HAUL__ASSERT(p.row < p.end && pictures <= pictures_of_part(w));
         haul__winograd_cut(w, w->workspace);
         haul__parallel_for(pictures * blocks, BLOCKS, run_sides, &p);
         haul__parallel_for(pictures, haul__ceil_div(GRAIN, w->in.channels * w->in_magnitudes), run_part_marks, &p);
@@ -577,6 +584,7 @@ static void run_in(work *w, float *memory, size_t bytes)
     w->marks = (int64_t *)(void *)(memory + w->shared - mark_elements(w));
     w->slots = memory + w->shared;
     w->room = (int64_t)(bytes / sizeof(float)) - w->shared;
+    HAUL__ASSERT(w->room >= w->slot && w->room >= w->plain_slot);
     if (w->c->pass == HAUL__CONV2D_WEIGHT)
         run_gradient(w);
     else

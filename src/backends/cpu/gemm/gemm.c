@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/pool.h"
 #include "core/shape.h"
@@ -87,7 +88,9 @@ static void multiply(product *p, const piece *x, int64_t first, int64_t last, bo
 {
     const haul__gemm *g = p->call;
     int64_t           rows[HAUL__TILE_DEPTH], k0 = 0;
-    char             *panel = packed ? haul__scratch(HAUL__TILE_DEPTH * HAUL__TILE_BYTES) : NULL;
+    HAUL__ASSERT(first < last && last <= x->columns &&
+                 (packed ? last - first <= p->tiles->width : (last - first) % p->tiles->lanes == 0));
+    char *panel = packed ? haul__scratch(HAUL__TILE_DEPTH * HAUL__TILE_BYTES) : NULL;
     if (packed && !panel) {
         atomic_store_explicit(&p->no_memory, true, memory_order_relaxed);
         return;
@@ -145,13 +148,14 @@ static void run_piece(product *p, int64_t matrix, int64_t j)
 {
     const haul__gemm *g = p->call;
     const char       *bias = g->bias ? element(g->bias, g->bias_offset, p->size) : NULL;
-    piece             x = {
-                    .a = element(g->a, g->a_offset + haul__gemm_matrix(g, matrix, g->a_batch, g->a_outer), p->size),
-                    .b = element(g->b, g->b_offset + haul__gemm_matrix(g, matrix, g->b_batch, g->b_outer) + j * g->b_col, p->size),
-                    .c = element(g->c, g->c_offset + haul__gemm_matrix(g, matrix, g->c_batch, g->c_outer) + j, p->size),
-                    .bias = bias && !g->bias_of_rows ? bias + j * p->size : NULL,
-                    .row_bias = g->bias_of_rows ? bias : NULL,
-                    .columns = smaller(p->columns, g->n - j),
+    HAUL__ASSERT(matrix < g->batch && j < g->n);
+    piece x = {
+        .a = element(g->a, g->a_offset + haul__gemm_matrix(g, matrix, g->a_batch, g->a_outer), p->size),
+        .b = element(g->b, g->b_offset + haul__gemm_matrix(g, matrix, g->b_batch, g->b_outer) + j * g->b_col, p->size),
+        .c = element(g->c, g->c_offset + haul__gemm_matrix(g, matrix, g->c_batch, g->c_outer) + j, p->size),
+        .bias = bias && !g->bias_of_rows ? bias + j * p->size : NULL,
+        .row_bias = g->bias_of_rows ? bias : NULL,
+        .columns = smaller(p->columns, g->n - j),
     };
     if (p->dots) {
         multiply_dots(p, &x);
@@ -181,6 +185,7 @@ static haul_status multiply_few_rows(product *p)
     int64_t           wanted = work > MOST_PIECES ? MOST_PIECES : work > 1 ? (int64_t)work : 1;
     p->column_pieces = smaller(haul__ceil_div(wanted, g->batch), haul__ceil_div(g->n, p->tiles->width));
     p->columns = haul__ceil_div(haul__ceil_div(g->n, p->column_pieces), p->tiles->lanes) * p->tiles->lanes;
+    HAUL__ASSERT(g->n <= p->columns * p->column_pieces);
     int64_t pieces = g->batch * p->column_pieces;
     haul__parallel_for(pieces, haul__ceil_div(pieces, wanted), run_pieces, p);
     return atomic_load_explicit(&p->no_memory, memory_order_relaxed)
@@ -217,6 +222,7 @@ static __attribute__((noinline)) void multiply_panel(const haul__gemm *g, const 
           .row_bias = g->bias_of_rows ? bias : NULL,
           .accumulate = g->accumulate,
     };
+    HAUL__ASSERT(g->n <= panels->width && g->k * panels->width * size <= PANEL_BYTES);
     int64_t tiles = haul__cpu_tiles_in_place(g->k, g->b_row * size);
     if (g->b_col != 1 || g->n % panels->lanes || g->m > tiles * panels->rows) {
         panels->pack_b(room, s.b, g->b_row, g->b_col, g->k, g->n);

@@ -10,6 +10,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/halves.h"
 #include "backends/cpu/gemm/panels.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "base/numbers.h"
 #include "core/error.h"
@@ -133,6 +134,7 @@ static void measure_buffers(product *p, int64_t panels)
     int64_t rows = p->buffer_rows = packed_rows(p) + 2 * p->panels->rows, width = p->panels->width;
     int64_t panel = larger(smaller(p->call->k, p->depth), 1) * width * p->wide;
     p->group = width * (p->once || !p->packs_b ? 1 : larger(1, smaller(parts_of(GROUP_BYTES, panel), panels)));
+    HAUL__ASSERT(p->group > 0 && p->group % width == 0);
     p->thread_bytes = panel_bytes(p);
     if (p->packs_a)
         p->thread_bytes += (size_t)(line_of(rows) * line_of(smaller(p->call->k, p->depth)) * p->wide);
@@ -175,6 +177,7 @@ static void place_a(const product *p, const block *x, const buffers *r, haul__cp
               p, g->a, g->a_offset + haul__gemm_matrix(g, x->z, g->a_batch, g->a_outer) + x->i * g->a_row + x->k * g->a_col);
     const uint16_t *halves = (const uint16_t *)(const void *)from;
     float          *wide = (float *)(void *)r->a;
+    HAUL__ASSERT(x->m <= p->buffer_rows || !p->packs_a);
     s->a = p->packs_a ? r->a : from;
     s->a_row = g->a_row;
     s->a_column = g->a_col;
@@ -274,6 +277,7 @@ static void find_target(const product *p, const block *x, int64_t j, const buffe
         s->c = p->sums + x->z * p->sums_batch + x->i * g->n + j;
         s->c_row = g->n;
     } else {
+        HAUL__ASSERT(x->m <= p->buffer_rows);
         s->c = r->sums;
         s->c_row = p->panels->width;
     }
@@ -311,6 +315,7 @@ static void multiply_block(const product *p, const block *x, const buffers *r)
             if (j >= packed) {
                 first = j;
                 packed = j + (p->packs_b ? smaller(p->group, x->j + x->n - j) : s.n);
+                HAUL__ASSERT(packed - j <= p->group);
                 pack_b(p, x, j, packed - j, r->panel, r);
             }
             s.b = r->panel + (j - first) * depth * p->wide;
@@ -341,6 +346,7 @@ static block piece_of(const product *p, int64_t index)
     block   x = {.z = z, .i = g->m * row / rows, .j = panels * column / columns * p->panels->width};
     x.m = g->m * (row + 1) / rows - x.i;
     x.n = smaller(panels * (column + 1) / columns * p->panels->width, g->n) - x.j;
+    HAUL__ASSERT(z < g->batch && x.m > 0 && x.n > 0);
     return x;
 }
 
@@ -398,6 +404,7 @@ static void run_rows(void *context, int64_t first, int64_t last)
         x.j = t->of.j + panels * column / t->column_pieces * width;
         x.n = smaller(t->of.j + panels * (column + 1) / t->column_pieces * width, t->of.j + t->of.n) - x.j;
         x.first_panel = t->of.j;
+        HAUL__ASSERT(x.m > 0 && x.n > 0 && x.m <= p->buffer_rows);
         multiply_block(p, &x, &r);
     }
 }
@@ -409,6 +416,7 @@ static void run_part(product *p, part *t)
     int64_t least = parts_of(p->call->m, packed_rows(p)), wanted = threads > 1 ? SPLIT * threads : 1;
     t->row_pieces = smaller(larger(least, round_up(least, wanted)), tiles);
     t->column_pieces = t->row_pieces < wanted ? smaller(parts_of(wanted, t->row_pieces), panels) : 1;
+    HAUL__ASSERT(t->row_pieces <= tiles && t->column_pieces <= panels);
     haul__parallel_for(panels, parts_of(panels, wanted), pack_panels, t);
     haul__parallel_for(t->row_pieces * t->column_pieces, 1, run_rows, t);
 }
@@ -488,6 +496,7 @@ static void plan_pieces(product *p, double work, int64_t panels)
     if (g->m > PIECE_ROWS && (p->packs_a || g->m > 4 * PIECE_ROWS))
         p->row_pieces = larger(p->row_pieces, parts_of(g->m, PIECE_ROWS));
     int64_t rows = p->row_pieces == 1 ? g->m : parts_of(g->m, p->row_pieces);
+    HAUL__ASSERT(p->column_pieces <= panels && p->row_pieces <= g->m);
     int64_t tiles = haul__cpu_tiles_in_place(smaller(g->k, p->depth), g->b_row * p->size);
     p->packs_b = p->halves || g->b_col != 1 || rows > tiles * p->panels->rows;
     int64_t pieces = g->batch * p->row_pieces * p->column_pieces;
@@ -583,6 +592,7 @@ haul_status haul__cpu_gemm_panels(const haul__gemm *call)
         return haul__fail_memory(NULL, p.sums_bytes);
     p.shared = given ? call->scratch->host : NULL;
     p.sums = p.sums_bytes ? (float *)(void *)(p.shared + p.shared_bytes) : NULL;
+    HAUL__ASSERT((!p.once || p.shared) && (!sums_in_parts(&p) || p.sums));
     if (p.once)
         run_once(&p);
     else

@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm/halves.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/level.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "base/workspace.h"
 #include "core/pool.h"
@@ -120,6 +121,7 @@ const haul__cpu_halves *haul__cpu_halves_for(haul_dtype dtype)
 
 void haul__cpu_scratch_lend(haul__cpu_scratch *scratch, void *memory, size_t bytes, size_t slots)
 {
+    HAUL__ASSERT(memory && slots > 0);
     scratch->memory = memory;
     scratch->bytes = bytes;
     atomic_init(&scratch->free, slots >= HAUL__CPU_MOST_SLOTS ? ~UINT64_C(0) : (UINT64_C(1) << slots) - 1);
@@ -159,5 +161,6 @@ void *haul__cpu_scratch_take(haul__cpu_scratch *scratch, int *slot)
 
 void haul__cpu_scratch_give(haul__cpu_scratch *scratch, int slot)
 {
-    atomic_fetch_or(&scratch->free, UINT64_C(1) << slot);
+    const uint64_t before = atomic_fetch_or(&scratch->free, UINT64_C(1) << slot);
+    HAUL__ASSERT(!(before >> slot & 1)); /* it was taken */
 }

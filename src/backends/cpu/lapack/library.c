@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "backends/cpu/find.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "base/text/plain.h"
 #include "haul_config.h"
@@ -141,6 +142,7 @@ void haul__lapack_enter(void)
 void haul__lapack_leave(void)
 {
     pthread_mutex_lock(&lock);
+    HAUL__ASSERT(users > 0);
     if (--users == 0) {
         last_out(threads.openblas_set_num_threads, openblas_before);
         last_out(threads.flexiblas_set_num_threads, flexiblas_before);

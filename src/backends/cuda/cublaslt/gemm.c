@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cublaslt/cublaslt.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* ---- the problem ---- */
@@ -21,6 +22,7 @@ static int64_t alignment_of(CUdeviceptr address)
  * matter. */
 static bool describe(haul__lt_matrix *out, int64_t rows, int64_t columns, int64_t row, int64_t column)
 {
+    HAUL__ASSERT(rows > 0 && columns > 0);
     if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
         *out = (haul__lt_matrix){.rows = columns, .columns = rows, .ld = rows == 1 ? columns : row};
         out->transposed = CUBLAS_OP_N;
@@ -206,9 +208,10 @@ size_t haul__cublaslt_scratch(haul_device *device, const void *problem)
 static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, const haul__gemm *call, const operands *at,
                                CUstream stream)
 {
-    float          one = 1, beta = call->accumulate ? 1 : 0;
-    double         one_f64 = 1, beta_f64 = beta;
-    bool           f64 = call->dtype == HAUL_F64;
+    float  one = 1, beta = call->accumulate ? 1 : 0;
+    double one_f64 = 1, beta_f64 = beta;
+    bool   f64 = call->dtype == HAUL_F64;
+    HAUL__ASSERT(plan->usable && plan->scratch <= call->scratch_bytes);
     CUdeviceptr    scratch = plan->scratch ? haul__cuda_address(call->scratch) : 0;
     uintptr_t      bias = (uintptr_t)at->bias;
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;

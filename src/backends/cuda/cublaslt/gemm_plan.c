@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cublaslt/cublaslt.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/hostile.h"
 #include "core/error.h"
 
@@ -136,9 +137,10 @@ static void forget_all(haul__cuda_blas *blas)
             haul__lt_plan *plan = blas->plans[i];
             blas->plans[i] = plan->next;
             plan_free(plan);
+            blas->plan_count--;
         }
     }
-    blas->plan_count = 0;
+    HAUL__ASSERT(blas->plan_count == 0);
 }
 
 static size_t bin_of(const haul__lt_problem *problem)
@@ -184,6 +186,7 @@ haul_status haul__lt_plan_get(const haul_device *device, haul__cuda_blas *blas, 
     size_t         bin = bin_of(problem);
     haul__lt_plan *plan = blas->plans[bin];
     haul_status    status = HAUL_OK;
+    HAUL__ASSERT(bin < HAUL__LT_BINS && blas->plan_count <= HAUL__LT_MOST_PLANS);
     while (plan && memcmp(&plan->problem, problem, sizeof *problem) != 0)
         plan = plan->next;
     if (!plan) {

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/error.h"
 #include "events/events.h"
@@ -58,6 +59,7 @@ static void init_locks(void)
 
 static gpu *gpu_of(const haul_device *device)
 {
+    HAUL__ASSERT(0 <= device->index && device->index < HAUL__MAX_DEVICES);
     pthread_once(&once, init_locks);
     return &gpus[device->index];
 }
@@ -240,6 +242,7 @@ static bool load_choice(const haul_device *device, const gpu *g, int64_t most, e
         e->count = 1;
     haul__free(choice);
     haul__free(key);
+    HAUL__ASSERT(e->count == 0 || e->plans[0].plan);
     return e->count == 1;
 }
 

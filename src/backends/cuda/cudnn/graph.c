@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cuda/cudnn/cudnn.h"
+#include "base/assert.h"
 #include "core/tensor.h"
 
 /* ---- descriptors ---- */
@@ -237,6 +238,7 @@ cudnnBackendDescriptor_t haul__cudnn_graph(const haul__cudnn_target *target, con
     }
     if (p->relu)
         operations[count++] = pointwise(p, CUDNN_POINTWISE_RELU_FWD, from, NULL, y);
+    HAUL__ASSERT(count == 1 + (p->bias != 0) + (p->relu != 0));
     d = graph_of(target, operations, count);
     for (int i = 0; i < count; i++)
         haul__cudnn_drop(operations[i]);

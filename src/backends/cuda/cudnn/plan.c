@@ -3,6 +3,7 @@
 
 #include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/tensor.h"
 
 /* ---- engines ---- */
@@ -136,6 +137,7 @@ int haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_prob
         haul__free(configs);
         haul__cudnn_drop(how);
     }
+    HAUL__ASSERT(0 <= found && found <= most);
     haul__cudnn_drop(graph);
     return found;
 }
@@ -243,6 +245,7 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
             numbers[count] = i;
             addresses[count++] = (void *)(uintptr_t)buffers[i];
         }
+    HAUL__ASSERT(count == 3 || (count == 4 && buffers[HAUL__CUDNN_BIAS]));
     if (status == CUDNN_STATUS_SUCCESS)
         status = haul__cudnn.SetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, numbers);
     if (status == CUDNN_STATUS_SUCCESS)
