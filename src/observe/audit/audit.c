@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "device/device.h"
@@ -48,6 +49,7 @@ static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
 
 haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step)
 {
+    HAUL__ASSERT(step >= 0);
     haul__suspect *s = find(all, what);
     if (!s) {
         all->failed = true;
@@ -67,6 +69,7 @@ void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profi
 {
     if (!s)
         return;
+    HAUL__ASSERT(p->events <= m && m < p->events + p->count);
     if (haul__grow(&s->about.events, &s->about.room, s->about.count + 1, sizeof *s->about.events))
         s->about.events[s->about.count++] = (uint32_t)(m - p->events);
     else
@@ -79,6 +82,7 @@ void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profi
  * what a step costs is the mean over the steps in which it happened. The warm-up was judged already. */
 static bool is_finding(const haul_profile *p, const haul__suspect *s)
 {
+    HAUL__ASSERT(s->steps > 0);
     enum { MUCH = 64 << 10 };
     const double step_ns = p->analysis->summary.steady_ms * 1e6;
     const int    unseen = s->kind == HAUL_FINDING_UNCHANGED; /* the first times */
@@ -116,6 +120,7 @@ static int by_cost(const void *a, const void *b)
 /* What a finding is about goes from the suspect to it. */
 static void take(haul__findings *out, judged *from)
 {
+    HAUL__ASSERT(out->count >= 0 && (unsigned)from->finding.kind < HAUL_FINDING_END);
     out->items[out->count] = from->finding;
     out->devices[out->count] = from->suspect->device;
     out->about[out->count++] = from->suspect->about;
@@ -133,6 +138,7 @@ static bool judge(const haul_profile *p, const haul__suspects *all, haul__findin
     for (size_t i = 0; fine && i < all->count; i++)
         if (is_finding(p, &all->items[i]))
             found[count++] = (judged){make_finding(p, &all->items[i]), &all->items[i]};
+    HAUL__ASSERT(count <= all->count);
     if (count)
         qsort(found, count, sizeof *found, by_cost);
     for (size_t i = 0; i < count; i++)
@@ -193,6 +199,7 @@ int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity)
 
 void haul__write_findings(haul__json_text *t, const haul_profile *p)
 {
+    HAUL__ASSERT(p->findings);
     haul__json_begin(t, NULL, '[');
     for (int i = 0; i < p->findings->count; i++) {
         const haul_finding *f = &p->findings->items[i];

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "observe/audit/audit.h"
 #include "observe/audit/costs.h"
 
@@ -41,6 +42,7 @@ static void add_copy(const haul__costs *costs, const haul__profile_event *copy, 
 /* Data that left a device and came back: the way there is the place. */
 static void add_return(const haul__costs *costs, const haul__profile_event *back, haul__suspects *to)
 {
+    HAUL__ASSERT(0 < back->flow.back_from && back->flow.back_from <= costs->profile->count);
     const haul_profile        *p = costs->profile;
     const haul__profile_event *gone = &p->events[back->flow.back_from - 1];
     if (gone->other != back->device)
@@ -83,6 +85,8 @@ static void look_at(const haul__costs *costs, const haul__profile_event *copy, h
  * dtype of what crosses in the larger one. */
 static double wasted(const haul__suspect *s)
 {
+    HAUL__ASSERT(s->count >= s->steps && s->steps > 0);
+    HAUL__ASSERT(s->kind != HAUL_FINDING_WRONG_SIDE || s->carried >= s->bytes);
     if (s->kind == HAUL_FINDING_MANY_SMALL)
         return (double)(s->count - s->steps) / (double)s->count;
     return s->kind == HAUL_FINDING_WRONG_SIDE ? (double)s->bytes / (double)s->carried : 1;
@@ -108,6 +112,7 @@ static void judge_copies(haul__suspects *all)
         else
             haul__free(s->about.events);
     }
+    HAUL__ASSERT(kept <= all->count);
     all->count = kept;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "observe/profile/search.h"
 
@@ -11,6 +12,7 @@
 
 static bool add_piece(haul__pieces *all, uint64_t copy, const haul__profile_event *m)
 {
+    HAUL__ASSERT(copy);
     if (!haul__grow(&all->items, &all->room, all->count + 1, sizeof *all->items))
         return false;
     all->items[all->count++] = (haul__piece){copy, {m->begin, m->end}};
@@ -64,6 +66,7 @@ static int64_t computed_by(const haul__costs *c, int64_t time)
 {
     const size_t later = haul__first_from(c->backlog, c->backlog_count, sizeof *c->backlog,
                                           &(haul__backlog){.submitted = time}, by_submission);
+    HAUL__ASSERT(later <= c->backlog_count);
     return later ? c->backlog[later - 1].end : 0;
 }
 
@@ -133,6 +136,7 @@ static bool add_cost(const haul__costs *c, haul__interval when, int64_t from, ha
 
 bool haul__cost_of_copy(const haul__costs *c, const haul__profile_event *copy, bool link, haul__intervals *to)
 {
+    HAUL__ASSERT(copy->kind & HAUL_EVENT_COPY);
     const haul__pieces *all = &c->commands;
     const int64_t       from = computed_by(c, call_of(copy).begin);
     bool                fine = true;
@@ -146,6 +150,7 @@ bool haul__cost_of_copy(const haul__costs *c, const haul__profile_event *copy, b
 bool haul__cost_of_return(const haul__costs *c, const haul__profile_event *gone, const haul__profile_event *back,
                           haul__intervals *to)
 {
+    HAUL__ASSERT(gone < back && gone == &c->profile->events[back->flow.back_from - 1]);
     const haul__pieces *all = &c->operations;
     const uint64_t      number = back->flow.back_from;
     const int64_t       from = computed_by(c, call_of(gone).begin);

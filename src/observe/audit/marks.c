@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
 #include "observe/profile/search.h"
@@ -30,6 +31,7 @@ static bool add_mark(haul__findings *f, bool copy, uint64_t key, int finding)
 /* The operation that made a copy, which ends after it: its index, or that of the copy. */
 static size_t operation_of(const haul_profile *p, size_t copy)
 {
+    HAUL__ASSERT(copy < p->count);
     enum { FAR = 64 };
     const haul__profile_event *c = &p->events[copy];
     for (size_t i = copy + 1; i < p->count && i < copy + FAR; i++) {
@@ -43,6 +45,7 @@ static size_t operation_of(const haul_profile *p, size_t copy)
 
 static bool mark(const haul_profile *p, haul__findings *f, size_t event, int finding)
 {
+    HAUL__ASSERT(event < p->count && 0 <= finding && finding < f->count);
     const haul__profile_event *m = &p->events[event];
     if (!(m->kind & HAUL_EVENT_COPY))
         return add_mark(f, false, event, finding);
@@ -75,6 +78,7 @@ static bool mark_islands(const haul_profile *p, haul__findings *f)
         const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_OPERATION_END || !m->computed_with)
             continue;
+        HAUL__ASSERT(m->computed_with <= i); /* an event before it */
         const haul__finding_mark left = {true, p->events[m->computed_with - 1].copy, 0};
         for (size_t k = first_mark(f, known, &left); k < known && same_bar(&f->marks[k], &left); k++)
             if (f->items[f->marks[k].finding].kind == HAUL_FINDING_CPU_ISLAND &&
@@ -98,6 +102,7 @@ bool haul__find_marks(const haul_profile *p, haul__findings *f)
 
 void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__profile_event *m)
 {
+    HAUL__ASSERT(p->findings && p->events <= m && m < p->events + p->count);
     const haul__findings    *f = p->findings;
     const bool               command = m->kind == HAUL_EVENT_COMMAND_DONE;
     const haul__finding_mark from = {command, command ? m->copy : (uint64_t)(m - p->events), 0};
@@ -150,6 +155,7 @@ static void write_row(haul__json_text *t, const haul_profile *p, const haul__pro
 
 void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__about *about)
 {
+    HAUL__ASSERT(about->count <= about->room);
     enum { MOST_ROWS = 16 };
     const haul__profile_event *rows[MOST_ROWS];
     int                        count = 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
@@ -11,6 +12,7 @@
 
 static bool is_wait(const haul_profile *p, size_t i)
 {
+    HAUL__ASSERT(i < p->count);
     const haul__profile_event *m = &p->events[i];
     return m->kind == HAUL_EVENT_WAITED && m->thread == p->thread && haul__is_steady(p->analysis, m) &&
            p->analysis->spans[i].phase == HAUL__PHASE_WAIT;
@@ -29,6 +31,7 @@ static bool is_explained(const haul_profile *p, const haul__suspects *all, const
 /* The copy to the host that the main thread waits for: the newest one of the step. NULL: it waits for other work. */
 static const haul__profile_event *find_copy(const haul_profile *p, const haul__profile_event *wait)
 {
+    HAUL__ASSERT(p->events <= wait && wait < p->events + p->count);
     if (strcmp(haul__profile_text(p, wait->detail), "download") != 0)
         return NULL;
     for (const haul__profile_event *m = wait; m-- > p->events && m->step == wait->step;)
@@ -93,6 +96,7 @@ static void measure(const haul_profile *p, starved *s)
     const haul__analysis *a = p->analysis;
     for (size_t i = 0; i < p->count; i++) {
         const haul__profile_event *m = &p->events[i];
+        HAUL__ASSERT(m->step >= 0 && (size_t)m->step <= haul__step_count(p));
         if (is_next_batch(p, m))
             s->loader[m->step] += haul__starved(a, m);
         else if (is_wait(p, i))
@@ -203,6 +207,7 @@ static void suspect_host(const haul_profile *p, const starved *s, haul__suspects
     const int64_t steps = (int64_t)haul__steady_count(p, p->analysis);
     if (!what.device || !is_held(p, s))
         return;
+    HAUL__ASSERT(steps > 0);
     all->failed = !find_slowest(p, &what) || all->failed;
     what.ns /= steps;
     for (int i = 0; i < steps; i++)

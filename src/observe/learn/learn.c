@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "device/device.h"
 #include "device/speeds.h"
@@ -86,6 +87,7 @@ static sample *call_of(const samples *s, const haul__profile_event *command)
         else
             high = middle;
     }
+    HAUL__ASSERT(low <= s->count);
     for (size_t i = low; i-- > 0 && low - i <= WITHIN;) {
         const haul__profile_event *m = s->items[i].event;
         if (m->end >= command->submitted && m->operation == command->operation && m->device == command->device)
@@ -108,9 +110,11 @@ static sample *next_of(const samples *s, sample *last)
     int calls = 0;
     for (const sample *c = last; c >= s->items && c->event->begin == last->event->begin; c--)
         calls += c->event->operation == last->event->operation && c->device == last->device;
+    HAUL__ASSERT(calls > 0 && last->found > 0);
     if (last->found % calls)
         return NULL;
     int behind = calls - 1 - last->given++ / (last->found / calls);
+    HAUL__ASSERT(behind >= 0);
     for (sample *c = last; c >= s->items; c--)
         if (c->event->operation == last->event->operation && c->device == last->device && behind-- == 0)
             return c;
@@ -166,6 +170,7 @@ static int by_kind_and_time(const void *a, const void *b)
 /* Of samples of one kind, by time. */
 static haul__machine_learnt median_of(const haul_profile *p, const sample *s, size_t count)
 {
+    HAUL__ASSERT(count > 0 && time_of(&s[0]) <= time_of(&s[count - 1]));
     const haul__profile_event *m = s->event;
     haul__machine_learnt       l = {.dtype = m->dtype,
                                     .flops = haul__whole_flops(m->flops),
@@ -188,6 +193,7 @@ static void learn_device(const haul_profile *p, const sample *s, size_t count, c
     for (size_t i = 0, end; i < count && found < HAUL__MACHINE_LEARNT; i = end) {
         for (end = i + 1; end < count && by_kind(&s[i], &s[end]) == 0;)
             end++;
+        HAUL__ASSERT(found < HAUL__MACHINE_LEARNT && s[i].device == s->device);
         t->room[found] = median_of(p, &s[i], end - i);
         found += is_large(s[i].event) && t->room[found].ps > 0;
     }

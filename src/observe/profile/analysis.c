@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "device/device.h"
 
@@ -33,6 +34,7 @@ static int most_threads(const haul_profile *p)
 /* Events of ends come in the order of the ends, so those that a span encloses came before it. */
 static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32_t i)
 {
+    HAUL__ASSERT(p->events[i].thread >= 0);
     const haul__profile_event *m = &p->events[i];
     uint32_t                  *top = &t->top[m->thread];
     const haul__energy_curve  *cpu = haul__energy_of(&p->energy, haul_cpu());
@@ -40,7 +42,8 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
     int64_t                    inside = 0;
     spans[i].joules = haul__joules_between(cpu, m->begin, m->end);
     while (*top) {
-        const uint32_t             k = *top - 1;
+        const uint32_t k = *top - 1;
+        HAUL__ASSERT(k < i && !spans[k].parent); /* of one parent alone */
         const haul__profile_event *child = &p->events[k];
         if (child->begin < m->begin || child->depth <= m->depth)
             break;
@@ -85,6 +88,7 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
     for (size_t i = p->count; fine && i-- > 0;)
         if (haul__is_span(&p->events[i])) {
             const uint32_t parent = a->spans[i].parent;
+            HAUL__ASSERT(!parent || (parent > i + 1 && parent <= p->count));
             a->spans[i].phase = phase_of(p, &p->events[i], parent ? a->spans[parent - 1].phase : HAUL__PHASE_OTHER);
         }
     haul__free(t.top);
@@ -140,6 +144,7 @@ static double step_joules(const haul_profile *p, const haul__analysis *a)
 
 static void summarize(const haul_profile *p, haul__analysis *a)
 {
+    HAUL__ASSERT(a->wall >= a->host_end && haul__steady_count(p, a) > 0);
     int64_t phases[HAUL__PHASES] = {0}, inside = 0;
     for (size_t i = 0; i < p->count; i++)
         if (haul__is_span(&p->events[i]) && p->events[i].thread == p->thread && haul__is_in_stretch(a, &p->events[i]))
@@ -188,6 +193,7 @@ const haul__analysis *haul__profile_analysis(haul_profile *p, const char *operat
 {
     if (p->analysis)
         return p->analysis;
+    HAUL__ASSERT(p->ended);
     haul__analysis *a = haul__calloc(1, sizeof *a);
     if (a) {
         find_end(p, a);
@@ -245,6 +251,7 @@ int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out, const h
         return -1;
     const haul__table *table = &a->tables[options->by ? options->by : HAUL_PROFILE_OPERATION];
     const int          count = table->count < options->capacity ? table->count : options->capacity;
+    HAUL__ASSERT(table->count >= 0 && (table->rows || !table->count));
     if (count)
         memcpy(out, table->rows, (size_t)count * sizeof *out);
     return table->count;

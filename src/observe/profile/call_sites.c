@@ -1,5 +1,6 @@
 /* Where in the program stacks are: lines of source if there is debug information, otherwise functions. */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/call_site.h"
 #include "observe/profile/analysis.h"
 #include "observe/profile/source_line.h"
@@ -16,6 +17,7 @@ bool haul__find_call_sites(haul_profile *p, haul__analysis *a)
         const char        *operation = haul__profile_text(p, s->operation);
         if (!haul__lines_caller(lines, s->frames, s->count, operation, text, sizeof text))
             haul__describe_call_site(s->frames, s->count, operation, text, sizeof text);
+        HAUL__ASSERT(0 < s->count && s->count <= HAUL__STACK_FRAMES && s->operation < p->texts.count);
         a->call_sites[i + 1] = haul__texts_number(&p->texts, text);
     }
     haul__lines_close(lines);

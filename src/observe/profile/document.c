@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
 #include "observe/profile/save.h"
@@ -89,6 +90,7 @@ static double rate(double amount, double ms)
 static const char *bound_text(haul_bound bound)
 {
     static const char *const texts[] = {"", "compute", "memory", "overhead"};
+    HAUL__ASSERT((unsigned)bound < sizeof texts / sizeof *texts);
     return texts[bound];
 }
 
@@ -176,6 +178,7 @@ static bool is_bar(const haul__profile_event *m, window w)
 static void write_span(haul__json_text *t, const haul_profile *p, const haul__profile_event *m, window w)
 {
     const int64_t begin = m->begin > w.begin ? m->begin : w.begin, end = m->end < w.end ? m->end : w.end;
+    HAUL__ASSERT(begin >= w.begin && end <= w.end && begin <= end);
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "name", haul__bar_name(p, m));
     haul__json_string(t, "kind", haul__bar_kind(p, m));
@@ -309,6 +312,7 @@ static void write_memory(haul__json_text *t, const haul_profile *p, window w)
 
 void haul__write_tables(haul__json_text *t, const haul_profile *p)
 {
+    HAUL__ASSERT(p->analysis && p->findings);
     const haul__table *tables = p->analysis->tables;
     const size_t       step = p->analysis->steps.typical;
     const window       w = {haul__step_begin(p, step), haul__step_end(p, step)};

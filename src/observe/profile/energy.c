@@ -1,6 +1,7 @@
 #include "observe/profile/energy.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 
 enum { PERIOD = 5000000 }; /* ns: RAPL's counters change every millisecond, and a reading takes about 10 microseconds */
@@ -68,7 +69,8 @@ static double joules_at(const haul__energy_curve *c, int64_t at)
     if (low == 0 || low == c->count)
         return c->count ? c->samples[low ? low - 1 : 0].joules : 0;
     const haul__energy_sample before = c->samples[low - 1], after = c->samples[low];
-    const double              share = (double)(at - before.at) / (double)(after.at - before.at);
+    HAUL__ASSERT(before.at <= at && at < after.at);
+    const double share = (double)(at - before.at) / (double)(after.at - before.at);
     return before.joules + share * (after.joules - before.joules);
 }
 

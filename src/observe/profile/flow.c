@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "memory/block_events.h"
@@ -55,6 +56,7 @@ static void put(haul__flows *f, const region *r, haul__trail t)
     t.begin = r->begin;
     t.end = r->end;
     t.storage = r->storage;
+    HAUL__ASSERT(0 <= f->next && f->next < HAUL__TRAILS);
     f->trails[f->next] = t;
     f->next = (f->next + 1) % HAUL__TRAILS;
     f->any = true;
@@ -76,6 +78,7 @@ static uint64_t sample_of(const haul_event *e)
 /* True if the program itself changed the bytes after they had arrived. */
 static bool has_changed(const haul__trail *from, const haul_event *e)
 {
+    HAUL__ASSERT(from->begin || from->storage);
     const bool same_size = from->end - from->begin == e->bytes;
     return from->sample && same_size && e->settled && sample_of(e) != from->sample;
 }
@@ -88,6 +91,7 @@ haul__flow haul__flow_copied(haul__flows *f, const haul_event *e, uint32_t numbe
     const haul__trail *from = e->kind == HAUL_EVENT_COPY_BETWEEN ? NULL : find(f, up ? &host : &device);
     if (e->kind == HAUL_EVENT_COPY_BETWEEN)
         return flow;
+    HAUL__ASSERT(!from || from->since.back_from < number); /* an earlier one */
     if (from && up) {
         flow = from->since;
         flow.changed = has_changed(from, e);
@@ -130,13 +134,14 @@ static haul__trail follow(const haul__trail *from, const haul_event *e, const ha
 }
 
 /* True if data were made smaller right after they were copied. */
-static uint32_t narrowed(const haul__trail *from, const haul_event *e, int64_t *excess)
+static uint32_t narrowed(const haul__trail *from, const haul_event *e, haul__computed *out)
 {
     const haul_tensor *x = e->x->tensors[0], *y = e->y->tensors[0];
     if (!from || !from->since.back_from || from->since.operations || strcmp(e->operation, "haul_cast") != 0 ||
         size_of(y) >= size_of(x))
         return 0;
-    *excess = size_of(x) - size_of(y);
+    out->excess = size_of(x) - size_of(y);
+    out->bytes = size_of(x);
     return from->since.back_from;
 }
 
@@ -184,7 +189,7 @@ haul__computed haul__flow_computed(haul__flows *f, const haul_event *e)
     const haul_tensor *x = e->x->tensors[0];
     const haul__trail *found = find_operand(f, e, e->y->tensors[0]->storage->device);
     const haul__trail  from = found ? *found : (haul__trail){.begin = NULL};
-    computed.narrowed = narrowed(found, e, &computed.excess);
+    computed.narrowed = narrowed(found, e, &computed);
     for (int i = 0; i < e->y->count; i++) {
         const haul_tensor *y = e->y->tensors[i];
         if ((e->bytes == 0 && is_view(e, y)) || y->storage->device != x->storage->device)

@@ -39,7 +39,8 @@ haul__flow haul__flow_copied(haul__flows *f, const haul_event *copy, uint32_t nu
 typedef struct haul__computed {
     uint32_t with;     /* the copy with which the data left the device that it computes with on the CPU */
     uint32_t narrowed; /* the copy whose excess is now known */
-    int64_t  excess;
+    int64_t  excess;   /* of `bytes` that were converted: more than were copied, where elements repeat */
+    int64_t  bytes;
 } haul__computed;
 
 /* An operation has ended. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "observe/profile/analysis.h"
 
@@ -15,6 +16,7 @@ static const haul_device *worker_device(const haul_profile *p)
         if (m->kind != HAUL_EVENT_COMMAND_DONE || haul__device_is_synchronous(m->device) ||
             strcmp(haul__profile_text(p, m->detail), "compute") != 0)
             continue;
+        HAUL__ASSERT(0 <= m->device->slot && m->device->slot < HAUL__MAX_DEVICES);
         times[m->device->slot] += m->end - m->begin;
         if (times[m->device->slot] > most) {
             most = times[m->device->slot];
@@ -39,6 +41,7 @@ bool haul__find_idle(const haul_profile *p, haul__analysis *a)
             fine = haul__intervals_add(&busy, m->submitted < m->begin ? m->submitted : m->begin, m->end);
     }
     haul__intervals_join(&busy);
+    HAUL__ASSERT(!idle->times.count);
     fine = fine && haul__intervals_add_rest(&idle->times, 0, a->wall, &busy);
     haul__free(busy.items);
     return fine;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 bool haul__intervals_add(haul__intervals *all, int64_t begin, int64_t end)
 {
@@ -33,6 +34,7 @@ void haul__intervals_join(haul__intervals *all)
         else if (x.end > last->end)
             last->end = x.end;
     }
+    HAUL__ASSERT(kept <= all->count && (kept > 0) == (all->count > 0));
     all->count = kept;
 }
 
@@ -57,6 +59,7 @@ int64_t haul__intervals_covered(const haul__intervals *all, int64_t begin, int64
         const haul__interval *x = &all->items[i];
         ns += (x->end < end ? x->end : end) - (x->begin > begin ? x->begin : begin);
     }
+    HAUL__ASSERT(ns <= 0 || ns <= end - begin); /* they are in order and apart */
     return ns;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "memory/report/snapshot.h"
 #include "observe/profile/analysis.h"
 
@@ -38,6 +39,7 @@ static const haul__earlier *earlier_of(const haul_profile *p, const haul_device 
 static bool begin_curves(const haul_profile *p, haul__analysis *a)
 {
     size_t room = 0;
+    HAUL__ASSERT(!a->curves && !a->curve_count);
     for (size_t i = 0; i < p->count; i++) {
         const haul_device *device = p->events[i].device;
         if (!is_memory(p, &p->events[i]) || curve_of(a, device))
@@ -118,6 +120,7 @@ static bool add_live(haul_profile *p, const haul_device *device, known_role **al
 
 void haul__note_roles(haul_profile *p)
 {
+    HAUL__ASSERT(!p->ended);
     known_role *all = NULL;
     size_t      count = 0, room = 0;
     bool        fine = add_freed(p, &all, &count, &room);
@@ -169,6 +172,7 @@ static bool add(holdings *h, haul__holding what)
 /* Blocks from before the profile, without those that are gone. */
 static bool add_earlier(holdings *h, const haul__earlier *e, const bool *gone)
 {
+    HAUL__ASSERT(!e || gone);
     for (int i = 0; e && i < e->count; i++)
         if (!e->blocks[i].spilled && !gone[i] &&
             !add(h, (haul__holding){.named = e->blocks[i].operation,
@@ -200,6 +204,7 @@ static int by_number(const void *a, const void *b)
 
 static const haul__profile_event **allocations(const haul_profile *p, const haul__curve *c, size_t *count)
 {
+    HAUL__ASSERT(c->peak_at <= p->count && c->peak >= c->before);
     const haul__profile_event **all = haul__calloc(c->peak_at + 1, sizeof *all);
     *count = 0;
     for (size_t i = 0; all && i < c->peak_at; i++) {
@@ -223,6 +228,7 @@ static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul
         if (m->device != c->device || !is_memory(p, m) || m->kind != HAUL_EVENT_MEMORY_FREED)
             continue;
         const haul__profile_event **found = count ? bsearch(&m, all, count, sizeof *all, by_number) : NULL;
+        HAUL__ASSERT(!found || (all <= found && found < all + count && !freed[found - all])); /* freed once */
         if (found)
             freed[found - all] = true;
         else
@@ -265,6 +271,7 @@ haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, 
     }
     if (h.count)
         qsort(h.items, h.count, sizeof *h.items, by_bytes);
+    HAUL__ASSERT(h.count <= h.room);
     *count = (int)h.count;
     return h.items;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/system/call_site.h"
 #include "core/scope.h"
 #include "device/device.h"
@@ -41,6 +42,7 @@ static int64_t since(const haul_profile *p, int64_t time)
 
 static haul__profile_event event_of(haul_profile *p, const haul_event *e)
 {
+    HAUL__ASSERT(e->duration >= 0 && e->frame_count >= 0);
     haul__profile_event m = {.kind = e->kind,
                              .thread = e->thread,
                              .depth = e->depth,
@@ -78,19 +80,29 @@ static haul_dtype dtype_of(const haul_event *e)
     return haul__work_dtype(x, y);
 }
 
+/* Of a copy whose data were made smaller on the other side. */
+static void set_excess(haul__profile_event *copy, const haul__computed *c)
+{
+    const double share = (double)c->excess / (double)c->bytes;
+    copy->flow.excess = c->bytes > copy->bytes ? (int64_t)((double)copy->bytes * share) : c->excess;
+    HAUL__ASSERT(copy->kind & HAUL_EVENT_COPY && 0 <= copy->flow.excess && copy->flow.excess <= copy->bytes);
+}
+
 /* What follows from where the data come from. */
 static void note_data(haul_profile *p, haul__profile_event *m, const haul_event *e)
 {
     const uint32_t number = (uint32_t)p->count + 1;
     if (e->kind == HAUL_EVENT_OPERATION_END) {
         const haul__computed computed = haul__flow_computed(&p->flows, e);
+        HAUL__ASSERT(computed.narrowed <= p->count && computed.with <= p->count);
         if (computed.narrowed)
-            p->events[computed.narrowed - 1].flow.excess = computed.excess;
+            set_excess(&p->events[computed.narrowed - 1], &computed);
         m->computed_with = computed.with;
         m->flops = e->flops;
         m->dtype = dtype_of(e);
     } else if (e->kind & HAUL_EVENT_COPY) {
         m->flow = haul__flow_copied(&p->flows, e, number);
+        HAUL__ASSERT(m->flow.back_from <= p->count);
         m->unchanged = e->kind == HAUL_EVENT_COPY_TO_DEVICE && haul__was_copied(p->copied, e);
     } else if (e->kind == HAUL_EVENT_MEMORY_ALLOCATED) {
         haul__flow_allocated(&p->flows, e);
@@ -109,6 +121,7 @@ static void note_gap(haul_profile *p, haul__profile_event *m)
         return;
     if (p->call_sites && !m->stack && (gap > LONG || asks))
         m->stack = haul__stacks_number(&p->stacks, frames, haul__take_frames(frames, HAUL__STACK_FRAMES), m->operation);
+    HAUL__ASSERT(m->stack <= p->stacks.count);
     m->gap = gap > LONG && m->stack ? gap : 0;
     p->last_end = m->end > p->last_end ? m->end : p->last_end;
 }
@@ -139,6 +152,7 @@ static void take(const haul_event *e, void *context)
     note_data(p, &m, e);
     if (haul__is_span(&m))
         haul__energy_read(&p->energy, m.end, false);
+    HAUL__ASSERT(p->count < p->room && p->count < p->most);
     p->events[p->count++] = m;
 }
 
@@ -154,6 +168,7 @@ static void look_at(haul_profile *p, const haul_device *device)
     if (blocks && haul__grow(&p->earlier, &p->earlier_room, p->earlier_count + 1, sizeof *p->earlier)) {
         const int found = haul_memory_snapshot(device, blocks, count);
         count = found < count ? found : count;
+        HAUL__ASSERT(p->earlier_count < p->earlier_room && count >= 0);
         haul__earlier *new = &p->earlier[p->earlier_count++];
         *new = (haul__earlier){.device = device, .blocks = blocks};
         for (int i = 0; i < count && blocks[i].live; i++, new->count++)
@@ -290,6 +305,7 @@ haul_status haul_profile_end(haul_profile *profile)
     haul_status status = check_running(profile, "haul_profile_end");
     if (status)
         return status;
+    HAUL__ASSERT(!profile->findings && !profile->analysis);
     profile->stopped = haul__now_ns() - profile->began;
     status = wait_for_devices();
     haul__detach(&profile->subscriber);

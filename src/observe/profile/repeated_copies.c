@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 enum { WHOLE = 64 << 10, PIECE = 1 << 10, PIECES = WHOLE / PIECE, TRIES = 8 };
 
 /* Four words at a time, so that the multiplications overlap. */
@@ -30,6 +32,7 @@ uint64_t haul__sample(const void *data, size_t bytes)
     if (bytes <= WHOLE)
         return hash_bytes(hash, at, bytes) | 1;
     const size_t stride = (bytes - PIECE) / (PIECES - 1);
+    HAUL__ASSERT((PIECES - 1) * stride + PIECE <= bytes);
     for (size_t i = 0; i < PIECES; i++)
         hash = hash_bytes(hash, at + i * stride, PIECE);
     return hash | 1;
@@ -55,6 +58,7 @@ bool haul__was_copied(haul__copy_history *s, const haul_event *e)
         return false;
     const uint64_t     sample = haul__sample(host, bytes);
     haul__copied_data *p = find(s, e, sample);
+    HAUL__ASSERT(s->data <= p && p < s->data + HAUL__COPY_HISTORY);
     if (p->sample != sample || p->bytes != e->bytes || p->device != e->device) {
         *p = (haul__copied_data){.device = e->device, .bytes = e->bytes, .sample = sample};
         return false;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/call_site.h"
 #include "haul_config.h"
 
@@ -156,6 +157,7 @@ static bool is_own(const void *call, const char *path, const char *own)
 /* The first frame from `first` on that belongs to the library, or to others; `count` if there is none. */
 static int find_frame(haul__lines *l, void *const *frames, int first, int count, const char *own, bool library)
 {
+    HAUL__ASSERT(0 <= first && first <= count);
     for (int i = first; i < count; i++) {
         int         line;
         const void *call = (const char *)frames[i] - 1;
@@ -203,6 +205,7 @@ static struct {
 
 static bool recall(void *const *frames, int count, const char *operation, char *out, size_t size)
 {
+    HAUL__ASSERT(0 < count && count <= FRAMES);
     bool found = false;
     if (pthread_mutex_trylock(&known.lock) != 0)
         return false;
@@ -218,6 +221,7 @@ static bool recall(void *const *frames, int count, const char *operation, char *
 
 static void remember(void *const *frames, int count, const char *operation, const char *text)
 {
+    HAUL__ASSERT(0 < count && count <= FRAMES);
     if (strlen(text) >= TEXT || strlen(operation) >= OPERATION || pthread_mutex_trylock(&known.lock) != 0)
         return;
     const unsigned at = known.next++ % KNOWN;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { MOST = 1024 };
 
@@ -26,6 +27,7 @@ uint32_t haul__stacks_number(haul__stacks *s, void *const *frames, int count, ui
             return (uint32_t)i + 1;
     if (s->count == MOST || !haul__grow(&s->items, &s->room, s->count + 1, sizeof *s->items))
         return 0;
+    HAUL__ASSERT(s->count < s->room && s->count < MOST);
     haul__stack *new = &s->items[s->count++];
     *new = (haul__stack){.hash = hash, .operation = operation, .count = count};
     memcpy(new->frames, frames, bytes);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "observe/profile/analysis.h"
 
 size_t haul__step_count(const haul_profile *p)
@@ -12,11 +13,13 @@ size_t haul__step_count(const haul_profile *p)
 
 int64_t haul__step_begin(const haul_profile *p, size_t i)
 {
+    HAUL__ASSERT(i <= p->step_count);
     return i ? p->steps[i - 1] : 0;
 }
 
 int64_t haul__step_end(const haul_profile *p, size_t i)
 {
+    HAUL__ASSERT(i < haul__step_count(p));
     return p->step_count ? p->steps[i] : p->stopped;
 }
 
@@ -63,6 +66,7 @@ static void add_compilations(const haul_profile *p, const haul__analysis *a, hau
         const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_DRIVER_CALLED || m->thread != p->thread || !haul__is_in_stretch(a, m))
             continue;
+        HAUL__ASSERT(m->step >= 0 && (size_t)m->step < haul__step_count(p) + 1);
         s->kernels += !strcmp(haul__profile_text(p, m->text), "was compiled");
         s->compile_ns += m->end - m->begin;
         s->compiling += !s->warm_up[m->step];
@@ -82,6 +86,7 @@ static void add_slow_beginning(const haul_profile *p, haul__steps *s)
 /* Half of the steps count in any case: the last ones. */
 static void keep_half(const haul_profile *p, haul__steps *s)
 {
+    HAUL__ASSERT(!s->warm_ups && !s->steady_ns);
     const size_t count = haul__step_count(p);
     for (size_t i = 0; i < count; i++) {
         s->warm_up[i] = s->warm_up[i] && s->warm_ups < count / 2;
@@ -99,6 +104,7 @@ bool haul__find_steps(const haul_profile *p, haul__analysis *a)
     add_compilations(p, a, s);
     add_slow_beginning(p, s);
     keep_half(p, s);
+    HAUL__ASSERT(s->warm_ups <= haul__step_count(p) / 2 && s->typical < haul__step_count(p));
     s->steady_ns += a->wall - a->host_end;
     return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/utf8.h"
 #include "device/device.h"
 #include "observe/profile/analysis.h"
@@ -46,6 +47,7 @@ static bool same(const key *a, const key *b)
 
 static size_t slot_of(const builder *b, const key *k)
 {
+    HAUL__ASSERT(b->slots && !(b->slots & (b->slots - 1)) && b->count < b->slots);
     size_t at = hash_of(k) & (b->slots - 1);
     while (b->table[at] && !same(&b->keys[b->table[at] - 1], k))
         at = (at + 1) & (b->slots - 1);
@@ -81,6 +83,7 @@ static haul_profile_row *find(builder *b, key k)
         return NULL;
     }
     const size_t at = slot_of(b, &k);
+    HAUL__ASSERT(b->table[at] <= b->count);
     if (b->table[at])
         return &b->rows[b->table[at] - 1];
     if (!haul__grow(&b->rows, &b->row_room, b->count + 1, sizeof *b->rows) ||
@@ -187,6 +190,7 @@ static bool is_part(const haul_profile *p, const haul__profile_event *m)
 
 static void add_span(builder *b, size_t i, const row_names *n)
 {
+    HAUL__ASSERT(i < b->p->count && b->a->spans);
     const haul__profile_event *m = &b->p->events[i];
     const haul__span_info     *span = &b->a->spans[i];
     if (span->phase == HAUL__PHASE_LOADING)
@@ -216,7 +220,8 @@ static double other_joules(const builder *b)
 /* After the last step the main thread waits until all commands of the steps are done. */
 static void add_other_time(builder *b, const row_names *n)
 {
-    const int64_t     tail = b->a->wall - b->a->host_end;
+    const int64_t tail = b->a->wall - b->a->host_end;
+    HAUL__ASSERT(tail >= 0);
     haul_profile_row *row = find(b, (key){.name = n->program});
     if (row) {
         row->host_ms += b->a->summary.other_ms;
@@ -249,6 +254,7 @@ static void add_held(builder *b, const haul_device *device, const haul__holding 
     const char    *named = modules ? h->where : h->named;
     const uint32_t known = modules ? h->module : h->operation;
     const uint32_t name = h->named ? haul__texts_number(texts, named) : known;
+    HAUL__ASSERT(known < texts->count);
     if (modules && !name)
         return;
     haul_profile_row *row = find(b, (key){.name = name, .device = modules ? NULL : device});
@@ -342,6 +348,7 @@ static bool was_backward(const passes *all, const haul__profile_event *command)
         else
             high = middle;
     }
+    HAUL__ASSERT(low <= all->count);
     for (size_t i = low; i-- > 0 && low - i <= NESTED && all->items[i]->thread == command->thread;)
         if (all->items[i]->end >= command->submitted)
             return true;
@@ -355,6 +362,7 @@ static void add_time(haul_profile_row *row, bool backward, int64_t ns)
 
 static void add_to_module(builder *b, size_t i, const passes *all)
 {
+    HAUL__ASSERT(i < b->p->count && b->a->spans);
     const haul__profile_event *m = &b->p->events[i];
     const haul__span_info     *span = &b->a->spans[i];
     haul_profile_row          *row = m->module ? find(b, (key){.name = m->module}) : NULL;

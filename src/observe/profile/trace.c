@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "observe/profile/save.h"
 
@@ -54,6 +55,7 @@ typedef struct seen {
 
 static bool is_new(seen *s, int process, int64_t thread)
 {
+    HAUL__ASSERT(0 <= s->count && s->count <= MOST_TRACKS);
     for (int i = 0; i < s->count; i++)
         if (s->processes[i] == process && s->threads[i] == thread)
             return false;
@@ -147,6 +149,7 @@ typedef struct ends {
 
 static int64_t *end_of(ends *e, const haul_profile *p, const haul__profile_event *m)
 {
+    HAUL__ASSERT(0 <= m->device->slot && m->device->slot < HAUL__MAX_DEVICES);
     const char *stream = haul__profile_text(p, m->detail);
     return &e->at[m->device->slot][!strcmp(stream, "compute")  ? 0
                                    : !strcmp(stream, "upload") ? 1

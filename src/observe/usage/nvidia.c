@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/word_list.h"
 #include "observe/usage/nvml.h"
 #include "observe/usage/sensors.h"
@@ -104,6 +105,7 @@ static void read_numbers(nvml_device device, haul__nvidia_sensors *s, haul_usage
 
 static void add_process(haul_usage *u, const nvml_process *p)
 {
+    HAUL__ASSERT(0 <= u->process_count && u->process_count <= HAUL_USAGE_PROCESSES);
     for (int i = 0; i < u->process_count; i++)
         if (u->processes[i].pid == p->pid)
             return; /* it computes and draws */
@@ -138,6 +140,7 @@ static void write_bus(const nvml_pci *pci, char *out, size_t size)
 
 static void read_device(unsigned index, haul__nvidia_sensors *s, haul__hardware *d)
 {
+    HAUL__ASSERT(nvml.ready && index < HAUL__NVIDIA_GPUS);
     nvml_device device;
     nvml_pci    pci = {.bus_id = ""};
     char        id[32];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/system/cgroup.h"
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
@@ -125,5 +126,6 @@ int haul__gpus_read(haul__gpu_sensors *g, haul__hardware *out, int room, double 
         haul__hardware_init(&out[count], "cuda", "NVIDIA GPUs");
         snprintf(out[count++].why, sizeof why, "%s", why);
     }
+    HAUL__ASSERT(0 <= count && count <= room);
     return count + haul__cards_read(g->cards, out + count, room - count, seconds, !nvidia);
 }

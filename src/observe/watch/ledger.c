@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -71,6 +72,7 @@ static bool same_key(const haul_ledger_row *a, const haul_ledger_row *b)
 
 static bool book_open(book *b)
 {
+    HAUL__ASSERT(!b->count);
     b->rows = haul__malloc(FIRST_ROWS * sizeof *b->rows);
     b->table = haul__calloc(TABLE, sizeof *b->table);
     b->room = FIRST_ROWS;
@@ -85,6 +87,7 @@ static void book_close(book *b)
 
 static bool has_room(book *b, int most)
 {
+    HAUL__ASSERT(b->count <= b->room && most <= TABLE / 2);
     if (b->count >= most)
         return false;
     if (b->count < b->room)
@@ -100,6 +103,7 @@ static bool has_room(book *b, int most)
 /* The slot in the table of the row with the key, or where its index belongs. */
 static uint64_t slot_of(const book *b, const haul_ledger_row *key)
 {
+    HAUL__ASSERT(b->count < TABLE); /* some slot is free */
     uint64_t at = hash_of(key) % TABLE;
     while (b->table[at] && !same_key(&b->rows[b->table[at] - 1].of, key))
         at = (at + 1) % TABLE;
@@ -113,15 +117,18 @@ static int find(book *b, const haul_ledger_row *key)
     const haul_ledger_row others = {.from = key->from, .to = key->to, .operation = "others"};
     uint64_t              at = slot_of(b, key);
     if (!b->table[at] && !has_room(b, MOST_ROWS)) {
+        HAUL__ASSERT(b->count > 0);
         key = &others;
         at = slot_of(b, key);
         if (!b->table[at] && !has_room(b, MOST_ROWS + MOST_PAIRS))
             return b->count - 1;
     }
     if (!b->table[at]) {
+        HAUL__ASSERT(b->count < b->room);
         b->rows[b->count] = (row){.of = *key};
         b->table[at] = ++b->count;
     }
+    HAUL__ASSERT(b->table[at] <= b->count);
     return b->table[at] - 1;
 }
 
@@ -138,7 +145,8 @@ static int enter(book *b, const row *r)
 {
     haul_ledger_row key = r->of;
     key.count = key.bytes = key.pinned_bytes = key.pageable_bytes = key.planned_bytes = 0;
-    const int        index = find(b, &key);
+    const int index = find(b, &key);
+    HAUL__ASSERT(0 <= index && index < b->count);
     haul_ledger_row *to = &b->rows[index].of;
     if (to->count && strcmp(to->conversion, r->of.conversion) != 0)
         snprintf(to->conversion, sizeof to->conversion, "several");
@@ -171,6 +179,7 @@ static row row_of(const haul_event *e)
 /* NULL for a copy that is no longer known. */
 static copy *copy_of(haul_ledger *l, uint64_t number)
 {
+    HAUL__ASSERT(l->copies && number);
     copy *c = &l->copies[number % COPIES];
     if (c->number < number)
         *c = (copy){.number = number, .row = -1};
@@ -184,6 +193,7 @@ static void take_copy(haul_ledger *l, const haul_event *e)
     copy     *c = l->copies && e->copy ? copy_of(l, e->copy) : NULL;
     if (!c)
         return;
+    HAUL__ASSERT(c->row < 0);
     c->row = index;
     add_times(&l->book.rows[index].times, &c->times);
 }
@@ -191,6 +201,7 @@ static void take_copy(haul_ledger *l, const haul_event *e)
 static void add_to_copy(haul_ledger *l, uint64_t number, times more)
 {
     copy *c = copy_of(l, number);
+    HAUL__ASSERT(!c || c->row < l->book.count);
     if (c)
         add_times(c->row < 0 ? &c->times : &l->book.rows[c->row].times, &more);
 }

@@ -3,6 +3,7 @@
 #include "observe/watch/overlap.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { SPANS = 4096 }; /* of a lane; a power of two */
 
@@ -56,8 +57,9 @@ static void compare(const lane *others, haul__span s, void (*found)(void *contex
 {
     for (uint64_t i = first_after(others, s.begin); i < others->count && at(others, i)->begin < s.end; i++) {
         const haul__span *other = at(others, i);
-        const int64_t     begin = other->begin > s.begin ? other->begin : s.begin;
-        const int64_t     end = other->end < s.end ? other->end : s.end;
+        HAUL__ASSERT(others->count - i <= SPANS);
+        const int64_t begin = other->begin > s.begin ? other->begin : s.begin;
+        const int64_t end = other->end < s.end ? other->end : s.end;
         if (end > begin)
             found(context, s.copy ? s.copy : other->copy, end - begin);
     }
@@ -66,6 +68,7 @@ static void compare(const lane *others, haul__span s, void (*found)(void *contex
 void haul__overlap_add(haul__overlaps *o, const haul_device *device, haul__lane where, haul__span span,
                        void (*found)(void *context, uint64_t copy, int64_t ns), void *context)
 {
+    HAUL__ASSERT((unsigned)where < HAUL__LANES);
     tracks *t = tracks_of(o, device);
     if (!t || span.end <= span.begin)
         return;

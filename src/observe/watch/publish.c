@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/system/fork.h"
 #include "base/text/plain.h"
@@ -89,6 +90,7 @@ static int make_file(int folder, const char *name, const haul__page *page)
 
 static haul_status open_page(const haul__page_id *id, const char *path)
 {
+    HAUL__ASSERT(own.file < 0);
     char why[HAUL__PAGE_PATH + 128], name[HAUL__PAGE_PATH];
     int  folder = haul__page_open_folder(path, true, why, sizeof why);
     if (folder < 0)
@@ -108,8 +110,9 @@ static haul_status open_page(const haul__page_id *id, const char *path)
 /* In the first folder where it can be done. The error is that of the last one; there is none if one of them works. */
 static haul_status open_in_folders(const haul__page_id *id)
 {
-    char               folders[HAUL__PAGE_FOLDERS][HAUL__PAGE_PATH];
-    const int          count = haul__page_folders(folders);
+    char      folders[HAUL__PAGE_FOLDERS][HAUL__PAGE_PATH];
+    const int count = haul__page_folders(folders);
+    HAUL__ASSERT(0 <= count && count <= HAUL__PAGE_FOLDERS);
     haul_status        status = HAUL_OK;
     haul__error_record before;
     haul__error_save(&before);
@@ -132,6 +135,7 @@ static void close_page(void)
 
 static void add_sample(const sample *s)
 {
+    HAUL__ASSERT(0 <= own.sample_count && own.sample_count <= SAMPLES);
     if (own.sample_count == SAMPLES) {
         memmove(own.samples, own.samples + 1, (SAMPLES - 1) * sizeof *own.samples);
         own.sample_count--;
@@ -143,6 +147,7 @@ static void add_sample(const sample *s)
  * False if it is not known, or went backwards, as after a reset. */
 static bool change_of(size_t count, double *by, double *seconds)
 {
+    HAUL__ASSERT(own.sample_count > 0 && count + sizeof(int64_t) <= sizeof(sample));
     const sample *last = &own.samples[own.sample_count - 1];
     int64_t       to, from = -1;
     memcpy(&to, (const char *)last + count, sizeof to);
@@ -193,6 +198,7 @@ static void fill_device(haul__page *p, const haul_device *device)
     haul_published_device *d = &p->devices[p->device_count++];
     *d = (haul_published_device){
         .allocated = m.allocated, .reserved = m.reserved, .spilled = m.spilled, .spilled_to_file = m.spilled_to_file};
+    HAUL__ASSERT(p->device_count <= HAUL_PUBLISHED_DEVICES);
     haul__page_text(d->name, sizeof d->name, device->name);
     haul__page_text(d->bus, sizeof d->bus, device->properties.bus);
     haul__page_text(d->model, sizeof d->model, device->model);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
@@ -139,6 +140,7 @@ static bool is_there(int folder, const char *name)
 
 static void visit(list *l, int folder, const char *name)
 {
+    HAUL__ASSERT(l->capacity >= 0 && (l->out || !l->capacity));
     haul__page_id  id;
     haul__process  process;
     haul_published row;
@@ -178,6 +180,7 @@ static void visit_folder(list *l, int folder)
 /* The variable and the usual place often name one folder. */
 static bool is_new(int folder, struct stat *known, int *count)
 {
+    HAUL__ASSERT(0 <= *count && *count < HAUL__PAGE_FOLDERS);
     struct stat *s = &known[*count];
     if (fstat(folder, s))
         return false;

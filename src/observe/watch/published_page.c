@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/utf8.h"
 
@@ -22,6 +23,7 @@ uint64_t haul__page_checksum(const haul__page *page)
 
 void haul__page_text(char *out, size_t size, const char *text)
 {
+    HAUL__ASSERT(size > 0);
     size_t left = strlen(text), used = 0, bytes;
     for (; left && used + 1 < size; text += bytes, left -= bytes, used += bytes) {
         bytes = haul__utf8_length((const uint8_t *)text, left);
@@ -30,6 +32,7 @@ void haul__page_text(char *out, size_t size, const char *text)
         memcpy(out + used, bytes ? text : "?", bytes ? bytes : 1);
         bytes += !bytes;
     }
+    HAUL__ASSERT(used < size);
     out[used] = 0;
 }
 
@@ -163,6 +166,7 @@ bool haul__page_may_be_written(void)
 /* A reader that sees an odd sequence number, or another one afterwards than before, reads again. */
 bool haul__page_write(int file, haul__page *page)
 {
+    HAUL__ASSERT(!(page->sequence & 1)); /* no update that failed: its page is closed */
     const size_t at = offsetof(haul__page, sequence), after = offsetof(haul__page, checksum);
     page->checksum = haul__page_checksum(page);
     page->sequence++;

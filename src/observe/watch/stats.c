@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/json_text.h"
 #include "base/text/list.h"
 #include "base/text/spelling.h"
@@ -24,6 +25,7 @@ typedef haul_status reader(const haul_device *device, size_t member, int64_t *ou
 
 static haul_status read_member(haul_status status, const void *all, size_t member, int64_t *out)
 {
+    HAUL__ASSERT(member % sizeof *out == 0);
     if (!status)
         memcpy(out, (const char *)all + member, sizeof *out);
     return status;
@@ -293,6 +295,7 @@ static int find_near(const char *name, const char *device, candidate out[NEAR])
     }
     while (count > 1 && out[count - 1].distance > out[0].distance + 1)
         count--;
+    HAUL__ASSERT(0 <= count && count <= NEAR);
     return count;
 }
 
@@ -341,6 +344,7 @@ haul_status haul_stat_get(const char *name, int64_t *out)
         const haul_device *device = *text ? haul_device_get(text) : NULL;
         if (*text && haul__device_check(device, operation, "name"))
             return haul_error_status();
+        HAUL__ASSERT(is_per_device(s) == (device != NULL));
         return s->read(device, s->member, out);
     }
     return fail_unknown(name);
@@ -350,6 +354,7 @@ haul_status haul_stat_get(const char *name, int64_t *out)
 
 static haul_status put(haul__json_text *t, const statistic *s, const haul_device *device)
 {
+    HAUL__ASSERT(is_per_device(s) == (device != NULL));
     char        name[NAME];
     int64_t     value;
     haul_status status = s->read(device, s->member, &value);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -65,6 +66,7 @@ static bool is_same(const user *a, const user *b)
 /* NULL where there are too many, or memory is exhausted. */
 static user *find(budget *b, const user *wanted)
 {
+    HAUL__ASSERT(b->user_count <= b->room && b->room <= MOST_USERS);
     for (int i = 0; i < b->user_count; i++)
         if (is_same(&b->users[i], wanted))
             return &b->users[i];
@@ -89,6 +91,7 @@ static void take(const haul_event *e, void *context)
                           : e->kind == HAUL_EVENT_COLLECTIVE_END ? TO_RANKS
                                                                  : WAITS;
     const int64_t  amount = what == WAITS ? 1 : e->bytes;
+    HAUL__ASSERT(amount >= 0);
     if ((b->planned && e->planned) || (what == TO_RANKS && amount == 0))
         return;
     const user wanted = user_of(e, what);
@@ -111,6 +114,7 @@ typedef struct text {
 __attribute__((format(printf, 2, 3))) static void add(text *t, const char *format, ...)
 {
     va_list arguments;
+    HAUL__ASSERT(t->size < sizeof t->of);
     va_start(arguments, format);
     const int more = haul__vsnprintf(t->of + t->size, sizeof t->of - t->size, format, arguments);
     va_end(arguments);
@@ -126,11 +130,13 @@ static bool exceeded(const budget *b, resource what)
 /* The share of this use in all of its kind, for kinds that were exceeded. */
 static double share(const budget *b, const user *u)
 {
+    HAUL__ASSERT(!exceeded(b, u->what) || (b->used[u->what] > 0 && u->amount <= b->used[u->what]));
     return exceeded(b, u->what) ? (double)u->amount / (double)b->used[u->what] : 0;
 }
 
 static void add_user(text *t, const user *u)
 {
+    HAUL__ASSERT(u->what < RESOURCES && u->frame_count <= FRAMES);
     char        place[200];
     const char *at = haul__source_place(u->frames, u->frame_count, u->operation, place, sizeof place);
     add(t, "%s, ", u->operation);
