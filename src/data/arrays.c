@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/shape.h"
@@ -19,6 +20,7 @@
 /* The shard that contains example `index`. */
 static const haul__shard *find_shard(const haul__arrays *a, int64_t index)
 {
+    HAUL__ASSERT(a->count > 0 && index >= 0);
     size_t low = 0, high = a->count - 1;
     while (low < high) {
         size_t middle = low + (high - low + 1) / 2;
@@ -29,11 +31,13 @@ static const haul__shard *find_shard(const haul__arrays *a, int64_t index)
     }
     while (index >= a->shards[low].first + a->shards[low].rows)
         low++; /* an empty shard begins where the next one does */
+    HAUL__ASSERT(low < a->count && a->shards[low].first <= index);
     return &a->shards[low];
 }
 
 static void read_array(const haul__array *array, const haul_field *field, int64_t row, size_t bytes, uint8_t *out)
 {
+    HAUL__ASSERT(array->data && row >= 0 && bytes % haul__dtype_size(field->dtype) == 0);
     memcpy(out, array->data + (size_t)row * bytes, bytes);
     if (array->big_endian) {
         haul__npy head = {.dtype = field->dtype, .bytes = bytes, .big_endian = true};
@@ -46,6 +50,7 @@ static haul_status read_row(void *context, haul_example *e)
 {
     const haul__arrays *a = context;
     const haul__shard  *shard = find_shard(a, e->index);
+    HAUL__ASSERT(e->count == a->field_count && e->index - shard->first < shard->rows);
     for (int f = 0; f < a->field_count; f++)
         if (a->bytes[f])
             read_array(&shard->arrays[f], &a->fields[f], e->index - shard->first, a->bytes[f], e->fields[f].data);
@@ -80,6 +85,7 @@ void haul__arrays_free(haul__arrays *a)
 
 static haul_shape without_first(const haul_shape *shape)
 {
+    HAUL__ASSERT(0 < shape->ndim && shape->ndim <= HAUL_MAX_DIMS);
     haul_shape rest = {.ndim = shape->ndim - 1};
     memcpy(rest.dims, shape->dims + 1, (size_t)rest.ndim * sizeof *rest.dims);
     return rest;
@@ -89,6 +95,7 @@ haul_status haul__arrays_add_field(haul__arrays *a, const char *name, size_t len
                                    const haul_shape *shape, const char *operation)
 {
     int64_t count;
+    HAUL__ASSERT(!a->count); /* no shard: it would have no array for the field */
     if (a->field_count == HAUL_MAX_FIELDS)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields", "%s has more than %d fields", a->name,
                           HAUL_MAX_FIELDS);
@@ -109,6 +116,7 @@ haul_status haul__arrays_add_field(haul__arrays *a, const char *name, size_t len
 haul_status haul__arrays_check_field(const haul__arrays *a, int f, haul_dtype dtype, const haul_shape *shape,
                                      const char *path, const char *operation)
 {
+    HAUL__ASSERT(0 <= f && f < a->field_count);
     char       text[2][80];
     haul_shape rest = {0};
     if (shape->ndim >= 1) {
@@ -124,6 +132,7 @@ haul_status haul__arrays_check_field(const haul__arrays *a, int f, haul_dtype dt
 
 haul__shard *haul__arrays_add_shard(haul__arrays *a, int64_t rows, const char *operation)
 {
+    HAUL__ASSERT(rows >= 0);
     int64_t first = a->count ? a->shards[a->count - 1].first + a->shards[a->count - 1].rows : 0, end;
     if (!haul__add_size(first, rows, &end)) {
         haul__fail(HAUL_FORMAT, operation, "path", "%s has more examples than can be counted", a->name);
@@ -135,6 +144,7 @@ haul__shard *haul__arrays_add_shard(haul__arrays *a, int64_t rows, const char *o
         haul__fail_memory(operation, sizeof *a->shards);
         return NULL;
     }
+    HAUL__ASSERT(a->count < a->capacity);
     a->shards[a->count] = (haul__shard){.first = first, .rows = rows, .arrays = arrays};
     return &a->shards[a->count++];
 }
@@ -193,6 +203,7 @@ static haul_status add_file(haul__arrays *a, haul__array *arrays, const haul_tex
     int       f = a->field_count;
     if (!file->key || !file->value)
         return haul__fail_null(NPY, file->key ? "path" : "name");
+    HAUL__ASSERT(f < HAUL_MAX_FIELDS && !arrays[f].mapping);
     haul_status status = haul__array_open_npy(&arrays[f], file->value, &head, NPY);
     if (status == HAUL_OK)
         status = haul__arrays_add_field(a, file->key, strlen(file->key), head.dtype, &head.shape, NPY);
@@ -223,6 +234,7 @@ haul_dataset *haul_npy_dataset_list(const haul_text_pair *files, int count)
         status = add_file(a, arrays, &files[i], &rows);
     haul__shard *shard = status == HAUL_OK ? haul__arrays_add_shard(a, rows, NPY) : NULL;
     if (shard) {
+        HAUL__ASSERT(a->field_count == count);
         memcpy(shard->arrays, arrays, (size_t)a->field_count * sizeof *arrays);
         return haul__arrays_dataset(a, NPY);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "data/dataset.h"
@@ -115,8 +116,10 @@ static haul_status read_record(void *context, haul_example *e)
     int            f = 0;
     while (index >= r->first[f + 1])
         f++;
+    HAUL__ASSERT(0 <= index && index < r->first[r->count]);
     const uint8_t *record = r->files[f] + (size_t)(index - r->first[f]) * record_of(r->set);
-    int64_t        label = record[r->set->label];
+    HAUL__ASSERT(f < r->count && e->count == 2);
+    int64_t label = record[r->set->label];
     memcpy(e->fields[0].data, record + r->set->labels, PIXELS);
     memcpy(e->fields[1].data, &label, sizeof label);
     return HAUL_OK;
@@ -145,6 +148,7 @@ static void close_records(void *context)
 
 static haul_status read_file(records *r, const haul__archive *archive, const char *folder, const char *name)
 {
+    HAUL__ASSERT(r->count < FILES && !r->files[r->count] && !r->paths[r->count]);
     const char    *operation = r->set->operation;
     const size_t   record = record_of(r->set);
     const uint64_t limit = (uint64_t)record * 100000; /* ten times as many records as a file of CIFAR-10 has */
@@ -165,6 +169,7 @@ static haul_status read_file(records *r, const haul__archive *archive, const cha
 /* The folder itself, or the one that the archive is unpacked to. */
 static char *find_folder(const haul__cifar_set *set, const haul__tree *tree, const char *file)
 {
+    HAUL__ASSERT(tree->root);
     for (int inside = 0; inside < 2; inside++) {
         char      *folder = inside ? haul__format("%s/%s", tree->root, set->folder) : haul__strdup(tree->root);
         char      *path = folder ? haul__format("%s/%s", folder, file) : NULL;

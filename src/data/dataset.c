@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/copy_uncached.h"
 #include "core/error.h"
 #include "core/guest.h"
@@ -78,6 +79,7 @@ static haul_status read_source(const haul_dataset *d, haul_example *e)
 {
     haul_status status;
     int64_t     index = e->index;
+    HAUL__ASSERT(d->read && e->haul__memory);
     haul__example_begin(e, d->fields);
     status = haul__example_prepare(e, d->fields, READ);
     if (status == HAUL_OK)
@@ -89,6 +91,7 @@ static haul_status read_source(const haul_dataset *d, haul_example *e)
 /* Bytes for all examples of a field. */
 static size_t bytes_of(const haul_dataset *d, int field)
 {
+    HAUL__ASSERT(d->count >= 0 && d->fields->varying[field] < 0);
     return ((size_t)d->count * d->fields->bytes[field] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -97,6 +100,7 @@ static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
 {
     haul__example_begin(e, d->fields);
     haul_status status = haul__example_prepare(e, d->fields, READ);
+    HAUL__ASSERT(0 <= e->index && e->index < d->count);
     for (int i = 0; i < d->fields->count && status == HAUL_OK; i++) {
         const size_t   bytes = d->fields->bytes[i];
         const uint8_t *from = d->ahead[i] + (size_t)e->index * bytes;
@@ -121,14 +125,17 @@ static const haul_dataset *descend(const haul_dataset *d, haul_example *e, size_
             return NULL;
         }
         memory->steps[*steps] = (haul__example_step){d, e->index};
+        HAUL__ASSERT(!d->read); /* it has examples of its own, or those of others */
         d = d->base ? d->base : d->choose(d->context, &e->index);
     }
+    HAUL__ASSERT(d->read || d->ahead[0]);
     return d;
 }
 
 static haul_status transform(const haul_dataset *d, haul_example *e)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(d->base && d->transform_count > 0);
     haul__example_begin(e, d->fields);
     for (int i = 0; i < d->transform_count && status == HAUL_OK; i++)
         status = explain(d, haul__transform_apply(d->transforms[i], e, d->name), e->index, "transformed");
@@ -139,6 +146,7 @@ static haul_status ascend(haul_example *e, size_t steps)
 {
     haul_status status = HAUL_OK;
     while (steps && status == HAUL_OK) {
+        HAUL__ASSERT(steps <= e->haul__memory->step_capacity);
         const haul__example_step *step = &e->haul__memory->steps[--steps];
         e->index = step->index;
         if (step->dataset->base)
@@ -189,6 +197,7 @@ static haul_status read_one(haul_dataset *d, haul__example_memory *memory, int64
     haul_example e = {.index = index, .haul__memory = memory};
     for (int f = 0; f < d->fields->count; f++)
         memory->targets[f] = d->ahead[f] + (size_t)index * d->fields->bytes[f];
+    HAUL__ASSERT(0 <= index && index < d->count);
     haul_status status = read_source(d, &e);
     for (int f = 0; f < d->fields->count && status == HAUL_OK; f++)
         if (e.fields[f].data != memory->targets[f])
@@ -213,6 +222,7 @@ static int64_t take_some(ahead *a, int64_t *first)
 {
     const int64_t count = a->dataset->count, left = count - atomic_load(&a->next), part = left / (8 * a->threads);
     const int64_t some = part < 1 ? 1 : part < READ_AT_ONCE ? part : READ_AT_ONCE;
+    HAUL__ASSERT(some > 0 && a->threads > 0);
     if (left <= 0 || atomic_load(&a->failed) < count)
         return 0;
     *first = atomic_fetch_add(&a->next, some);
@@ -269,12 +279,14 @@ static haul_status allocate_ahead(haul_dataset *d, const char *operation)
     uint8_t *at = d->kept ? d->kept->buffer.host : d->own;
     for (int i = 0; i < d->fields->count; at += bytes_of(d, i++))
         d->ahead[i] = at;
+    HAUL__ASSERT((size_t)(at - d->ahead[0]) == bytes); /* each field has its part */
     return HAUL_OK;
 }
 
 static haul_status read_all(haul_dataset *d, const char *operation)
 {
     ahead a = {.dataset = d, .threads = haul__pool_threads(), .failed = d->count};
+    HAUL__ASSERT(d->count >= 0 && !d->ahead[0]);
     if (!fit_ahead(d))
         return HAUL_OK;
     if (allocate_ahead(d, operation))
@@ -301,6 +313,7 @@ static haul_dataset *new_dataset(const haul_field *fields, int field_count, int6
         haul__fields_free(copy);
         return NULL;
     }
+    HAUL__ASSERT(count >= 0 || count == HAUL_UNKNOWN);
     d->fields = copy;
     d->count = count;
     d->name = haul__strdup(name ? name : "dataset");
@@ -362,6 +375,7 @@ haul_dataset *haul_dataset_new(const haul_dataset_source *source)
 haul_dataset *haul__dataset_of(const haul_dataset *like, int64_t count, haul__dataset_choose *choose,
                                void (*close)(void *context), void *context, const char *operation)
 {
+    HAUL__ASSERT(count >= 0 && like->count != HAUL_UNKNOWN);
     haul_dataset *d = new_dataset(like->fields->items, like->fields->count, count, like->name, operation);
     if (!d) {
         close(context);
@@ -376,6 +390,7 @@ haul_dataset *haul__dataset_of(const haul_dataset *like, int64_t count, haul__da
 haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,
                                 const haul_field *fields, int field_count, const char *operation)
 {
+    HAUL__ASSERT(count > 0);
     haul_dataset *d = new_dataset(fields, field_count, base->count, base->name, operation);
     if (!d)
         return NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/bools.h"
 #include "base/text/list.h"
 #include "core/error.h"
@@ -18,6 +19,7 @@ void haul__example_begin(haul_example *e, const haul__fields *fields)
 {
     for (int i = e->count; i < fields->count; i++)
         e->fields[i] = e->haul__memory->given[i] = (haul_value){0};
+    HAUL__ASSERT(0 <= e->count && e->count <= HAUL_MAX_FIELDS && fields->count <= HAUL_MAX_FIELDS);
     e->count = fields->count;
     for (int i = 0; i < fields->count; i++)
         e->fields[i].name = e->haul__memory->given[i].name = fields->items[i].name;
@@ -26,6 +28,7 @@ void haul__example_begin(haul_example *e, const haul__fields *fields)
 /* The buffer of the two that does not hold the present value. */
 static void *take_buffer(haul_example *e, int field, size_t bytes)
 {
+    HAUL__ASSERT(0 <= field && field < e->count);
     haul__example_memory *memory = e->haul__memory;
     int                   k = e->fields[field].data && e->fields[field].data == memory->buffers[field].memory[0];
     if (!memory->buffers[field].memory[k] || memory->buffers[field].capacity[k] < bytes) {
@@ -33,6 +36,7 @@ static void *take_buffer(haul_example *e, int field, size_t bytes)
         memory->buffers[field].memory[k] = haul__malloc(bytes);
         memory->buffers[field].capacity[k] = memory->buffers[field].memory[k] ? bytes : 0;
     }
+    HAUL__ASSERT(!memory->buffers[field].memory[k] || memory->buffers[field].memory[k] != e->fields[field].data);
     return memory->buffers[field].memory[k];
 }
 
@@ -76,6 +80,7 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
 
 haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, const char *operation)
 {
+    HAUL__ASSERT(e->count == fields->count);
     for (int i = 0; i < fields->count; i++) {
         const haul_field *field = &fields->items[i];
         e->fields[i].data = NULL;
@@ -161,10 +166,11 @@ haul_status haul__example_call(haul_example *e, haul_example_function *function,
     haul__example_memory *memory = e->haul__memory;
     const int64_t         index = e->index;
     const int             count = e->count;
-    const haul__guest     before = haul__guest_begin();
-    haul_status           status = haul__guest_end(&before, function(context, e), "haul_loader_next");
-    const int             now = e->count;
-    const bool            moved = e->haul__memory != memory;
+    HAUL__ASSERT(memory && 0 <= count && count <= HAUL_MAX_FIELDS);
+    const haul__guest before = haul__guest_begin();
+    haul_status       status = haul__guest_end(&before, function(context, e), "haul_loader_next");
+    const int         now = e->count;
+    const bool        moved = e->haul__memory != memory;
     e->index = index;
     e->haul__memory = memory;
     e->count = count;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -79,6 +80,7 @@ static haul_status check_shape(const haul_field *field, const char *operation, s
         *varying = d;
         shape.dims[d] = 1;
     }
+    HAUL__ASSERT(*varying < shape.ndim);
     haul_status status = haul__shape_count(&shape, operation, &count);
     if (status == HAUL_OK)
         *bytes = *varying < 0 ? (size_t)count * haul__dtype_size(field->dtype) : 0;
@@ -87,6 +89,7 @@ static haul_status check_shape(const haul_field *field, const char *operation, s
 
 static haul_status check_field(const haul_field *fields, int index, const char *operation, haul__fields *out)
 {
+    HAUL__ASSERT(0 <= index && index < HAUL_MAX_FIELDS);
     const haul_field *field = &fields[index];
     haul_status       status = check_name(fields, index, operation);
     if (status)
@@ -112,6 +115,7 @@ static haul_status check_field(const haul_field *fields, int index, const char *
 
 static haul_status copy_class_names(haul_field *field, const char *const *names, const char *operation)
 {
+    HAUL__ASSERT(field->classes > 0 && !field->class_names);
     char **copies = haul__calloc((size_t)field->classes + 1, sizeof *copies);
     field->class_names = (const char *const *)copies;
     if (!copies)
@@ -181,6 +185,7 @@ int haul__fields_find(const haul__fields *fields, const char *name, size_t lengt
 
 char *haul__fields_text(const haul_field *fields, int count, char *buffer, size_t size)
 {
+    HAUL__ASSERT(size > 0);
     size_t at = 0;
     buffer[0] = 0;
     for (int i = 0; i < count && at < size; i++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 
@@ -76,6 +77,7 @@ static haul_status list_in_archive(const haul__archive *a, const char *folder, h
                                    haul__entries *out, const char *operation)
 {
     const size_t path = strlen(haul__archive_path(a));
+    HAUL__ASSERT(strncmp(folder, haul__archive_path(a), path) == 0 && (!folder[path] || folder[path] == '/'));
     char        *prefix = haul__format("%s%s", folder[path] ? folder + path + 1 : "", folder[path] ? "/" : "");
     haul_status  status = prefix ? HAUL_OK : haul__fail_memory(operation, strlen(folder));
     const size_t length = prefix ? strlen(prefix) : 0;
@@ -108,6 +110,7 @@ static haul_status list_in_archive(const haul__archive *a, const char *folder, h
 haul_status haul__list_folder(const haul__archive *archive, const char *folder, haul__wanted_entry *wanted,
                               haul__entries *out, const char *operation)
 {
+    HAUL__ASSERT(!out->count);
     haul_status status = archive ? list_in_archive(archive, folder, wanted, out, operation)
                                  : list_on_disk(folder, wanted, out, operation);
     if (out->count)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "data/dataset.h"
@@ -45,6 +46,7 @@ static haul_status malformed(const char *operation, const char *path, const char
 haul_status haul__idx_check(const uint8_t *data, size_t size, int ndim, const char *operation, const char *path,
                             int64_t dims[3], size_t *begin)
 {
+    HAUL__ASSERT(1 <= ndim && ndim <= 3);
     uint64_t count = 1;
     *begin = 4 + 4 * (size_t)ndim;
     if (size < 4 || data[0] || data[1]) {
@@ -85,7 +87,8 @@ static haul_status read_picture(void *context, haul_example *e)
 {
     const pictures *p = context;
     const size_t    bytes = (size_t)(p->dims[1] * p->dims[2]);
-    const int64_t   label = p->files[1][p->begin[1] + (size_t)e->index];
+    HAUL__ASSERT(0 <= e->index && e->index < p->dims[0] && e->count == FILES);
+    const int64_t label = p->files[1][p->begin[1] + (size_t)e->index];
     memcpy(e->fields[0].data, p->files[0] + p->begin[0] + (size_t)e->index * bytes, bytes);
     memcpy(e->fields[1].data, &label, sizeof label);
     return HAUL_OK;
@@ -156,6 +159,7 @@ static haul_status read_bytes(const idx_set *set, const haul__tree *tree, int in
 static haul_status read_file(const idx_set *set, const haul__tree *tree, bool test, int index, pictures *p,
                              int64_t *dims)
 {
+    HAUL__ASSERT(0 <= index && index < FILES && !p->files[index] && !p->paths[index]);
     const int ndim = index ? 1 : 3;
     size_t    size = 0;
     if (!(p->paths[index] = find_file(set, tree, parts[test][index], ndim)))

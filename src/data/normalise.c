@@ -9,6 +9,7 @@
 
 #include "backends/cpu/level.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "data/transform.h"
@@ -163,6 +164,7 @@ static haul_status apply(void *context, haul_example *e)
             return haul_error_status();
         for (int d = 0; d < value->shape.ndim; d++)
             count *= value->shape.dims[d];
+        HAUL__ASSERT(count % n->channels == 0 && (bytes || value->dtype == HAUL_F32));
         count /= n->channels;
         for (int c = 0; c < n->channels; c++)
             if (bytes)
@@ -213,6 +215,7 @@ haul_transform *haul_normalise_with(const haul_normalise_options *o)
     int channels = means > deviations ? means : deviations ? deviations : 1;
     if (check(o, means, deviations))
         return NULL;
+    HAUL__ASSERT(0 < channels && channels <= HAUL_MAX_CHANNELS);
     normalisation *n = haul__named_new(sizeof *n + (size_t)channels * sizeof *n->of, o->fields, plan, NEW);
     if (!n)
         return NULL;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -56,6 +57,7 @@ static haul_status apply_crop(void *context, haul_example *e)
         uint8_t           *out = haul_example_resize(e, f, e->fields[f].dtype, e->fields[f].shape);
         if (!out)
             return haul_error_status();
+        HAUL__ASSERT(out != in);
         haul__planes_shift(&planes, in, dy, dx, out);
     }
     return HAUL_OK;
@@ -185,6 +187,7 @@ static haul_status apply_convert(void *context, haul_example *e)
             continue;
         if (!out)
             return haul_error_status();
+        HAUL__ASSERT(out != in);
         for (int64_t i = 0; i < p.count * p.height * p.width; i++)
             convert_element(from, in + (size_t)i * width, c->to, out + (size_t)i * haul__dtype_size(c->to));
     }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 static void block(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
@@ -88,6 +89,7 @@ double haul_draw_normal(haul_draws *d)
 
 int haul__draw_between(haul_draws *d, int low, int high)
 {
+    HAUL__ASSERT(low <= high);
     return low + (int)haul_draw_below(d, (uint64_t)(high - low + 1));
 }
 
@@ -110,6 +112,7 @@ void haul__shuffle(int64_t *items, int64_t count, uint64_t seed, haul__purpose p
         if (i == 1 || (i & 0xfffff) == 0)
             draws = haul__draws_begin(seed, purpose, stream, (uint64_t)i >> 20);
         int64_t k = (int64_t)haul_draw_below(&draws, (uint64_t)i + 1), kept = items[i];
+        HAUL__ASSERT(0 <= k && k <= i);
         items[i] = items[k];
         items[k] = kept;
     }

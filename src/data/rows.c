@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 /* ---- shifts ---- */
 
 /* The first `bytes` of each row become 0. */
@@ -10,6 +12,7 @@ static void clear_columns(uint8_t *out, int64_t rows, size_t pitch, size_t bytes
 {
     static const uint8_t keep[16] = {0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255};
     uint64_t             mask, value;
+    HAUL__ASSERT(bytes <= pitch);
     if (!bytes)
         return;
     if (bytes > sizeof value || pitch < sizeof value) {
@@ -39,7 +42,8 @@ static void shift_plane(const haul__planes *p, const uint8_t *in, int64_t dy, in
         return;
     }
     const size_t before = (size_t)left * p->element, after = (size_t)right * p->element;
-    uint8_t     *to = out + (size_t)above * pitch;
+    HAUL__ASSERT(before + after < bytes && (size_t)(above + below) * pitch + bytes == (size_t)p->height * pitch);
+    uint8_t *to = out + (size_t)above * pitch;
     memset(out, 0, (size_t)above * pitch);
     memcpy(to + before, in + (size_t)below * pitch + after, bytes - before - after);
     clear_columns(to, rows, pitch, before);
@@ -100,6 +104,7 @@ void haul__planes_mirror(const haul__planes *p, uint8_t *rows)
     const size_t  pitch = (size_t)p->width * p->element;
     if (!pitch)
         return;
+    HAUL__ASSERT(p->element == 1 || p->element == 2 || p->element == 4 || p->element == 8);
     switch (p->element) {
     case 1: mirror_rows(rows, count, pitch, 1); break;
     case 2: mirror_rows(rows, count, pitch, 2); break;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
 #include "base/text/quoted.h"
@@ -81,6 +82,7 @@ static haul_status add_npy(haul__arrays *a, const char *path)
                                 : haul__arrays_add_field(a, "x", 1, head.dtype, &head.shape, OPEN);
     if (status == HAUL_OK && !(shard = haul__arrays_add_shard(a, head.shape.dims[0], OPEN)))
         status = haul_error_status();
+    HAUL__ASSERT(!shard || a->field_count == 1);
     if (shard)
         shard->arrays[0] = array;
     else
@@ -120,6 +122,7 @@ static haul_status match_fields(haul__arrays *a, const haul__safetensors_header 
 static haul_status map_shard(haul__arrays *a, const haul__safetensors_header *header, const haul__file *file,
                              uint64_t data)
 {
+    HAUL__ASSERT(header->count == a->field_count);
     haul__mapping *mapping = haul__file_map_readonly(file);
     haul__shard   *shard = mapping ? haul__arrays_add_shard(a, header->by_name[0]->shape.dims[0], OPEN) : NULL;
     for (int f = 0; shard && f < a->field_count; f++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "data/dataset.h"
@@ -33,6 +34,7 @@ typedef struct subset {
 static haul_dataset *choose_subset(const void *context, int64_t *index)
 {
     const subset *s = context;
+    HAUL__ASSERT(*index >= 0);
     *index = s->indices[*index];
     return s->dataset;
 }
@@ -47,6 +49,7 @@ static void close_subset(void *context)
 /* The indices are checked already. */
 static haul_dataset *make_subset(haul_dataset *dataset, const int64_t *indices, int64_t count, const char *operation)
 {
+    HAUL__ASSERT(count >= 0);
     int64_t bytes;
     if (!haul__mul_size(count, (int64_t)sizeof *indices, &bytes) ||
         !haul__add_size(bytes, (int64_t)sizeof(subset), &bytes)) {
@@ -118,6 +121,7 @@ static haul_status sizes_of_fractions(const double *fractions, int parts, int64_
     }
     if (fabs(sum - 1) > 1e-9)
         return haul__fail(HAUL_INVALID_ARGUMENT, SPLIT, "fractions", "the fractions add up to %.12g instead of 1", sum);
+    HAUL__ASSERT(left >= 0);
     for (int i = 0; left > 0; i = (i + 1) % parts)
         if (fractions[i] > 0) {
             sizes[i]++;
@@ -167,6 +171,7 @@ static haul_status make_parts(haul_dataset **parts, const haul_dataset_split_opt
     for (int i = 0; i < count && status == HAUL_OK; first += sizes[i++])
         if (!(made[i] = make_subset(o->dataset, order + first, sizes[i], SPLIT)))
             status = haul_error_status();
+    HAUL__ASSERT(status || first == all); /* each example is in one part */
     haul__free(order);
     for (int i = 0; i < count; i++)
         if (status == HAUL_OK)
@@ -201,6 +206,7 @@ static haul_dataset *choose_addend(const void *context, int64_t *index)
     int        i = 0;
     while (*index >= s->datasets[i]->count)
         *index -= s->datasets[i++]->count;
+    HAUL__ASSERT(0 <= *index && i < s->count);
     return s->datasets[i];
 }
 

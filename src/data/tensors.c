@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -23,6 +24,7 @@ static haul_status copy_example(haul_tensor *t, int64_t index, void *out, size_t
 {
     if (!bytes)
         return HAUL_OK;
+    HAUL__ASSERT(t->contiguous && index >= 0);
     haul_status status = haul__host_before(t->storage, false, "haul_loader_next");
     if (status == HAUL_OK)
         memcpy(out,
@@ -35,7 +37,8 @@ static haul_status copy_example(haul_tensor *t, int64_t index, void *out, size_t
 static haul_status read_example(void *context, haul_example *e)
 {
     const arrays *a = context;
-    haul_status   status = HAUL_OK;
+    HAUL__ASSERT(e->count == a->count);
+    haul_status status = HAUL_OK;
     for (int i = 0; i < a->count && status == HAUL_OK; i++)
         status = copy_example(a->tensors[i], e->index, e->fields[i].data, a->bytes[i]);
     return status;

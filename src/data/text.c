@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -51,6 +52,7 @@ static haul_status read_stretch(void *context, haul_example *e)
     const text     *t = context;
     const uint16_t *from = t->tokens + t->first + e->index * t->stride;
     int64_t        *x = e->fields[0].data, *y = e->fields[1].data;
+    HAUL__ASSERT(t->first + e->index * t->stride + t->context < t->last);
     for (int64_t i = 0; i < t->context; i++) {
         x[i] = from[i];
         y[i] = from[i + 1];
@@ -112,9 +114,11 @@ static haul_status take_tokens(text *t, const uint8_t *data, size_t size, const 
     for (size_t at = 0, length; at < size; at += length) {
         length = haul__utf8_length(data + at, size - at);
         const uint32_t token = numbers[haul__utf8_code(data + at, length)] - 1;
+        HAUL__ASSERT(token < (uint32_t)t->classes && length < NAME && i < t->count);
         memcpy(t->names + (size_t)token * NAME, data + at, length);
         t->tokens[i++] = (uint16_t)token;
     }
+    HAUL__ASSERT(i == t->count);
     return HAUL_OK;
 }
 
@@ -207,6 +211,7 @@ static haul_dataset *make(text *t, bool test)
         .close = close_text,
         .context = t,
     };
+    HAUL__ASSERT(source.count > 0 && (source.count - 1) * t->stride + t->context < t->last - t->first);
     source.fields[0].name = "x";
     source.fields[1].name = "y";
     haul_dataset *d = haul__dataset_make(&source, HAUL__READ_EACH, OPEN);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/word_list.h"
 #include "core/error.h"
 #include "core/guest.h"
@@ -93,6 +94,7 @@ static haul_status plan_named(void *context, haul_field *fields, int *count)
     char               have[200];
     haul_status        status = HAUL_OK;
     for (size_t length; status == HAUL_OK && (length = haul__word_list_next(&at)); at += length) {
+        HAUL__ASSERT(0 < *count && *count <= HAUL_MAX_FIELDS);
         int i = 0;
         while (i < *count && (strlen(fields[i].name) != length || memcmp(fields[i].name, at, length) != 0))
             i++;
@@ -113,6 +115,7 @@ haul_transform *haul__named_transform(void *context, haul_example_function *appl
 
 int haul__named_next(const char **names, const haul_example *e)
 {
+    HAUL__ASSERT(0 <= e->count && e->count <= HAUL_MAX_FIELDS);
     size_t length = haul__word_list_next(names);
     for (int i = 0; length && i < e->count; i++)
         if (strlen(e->fields[i].name) == length && memcmp(e->fields[i].name, *names, length) == 0) {
@@ -123,6 +126,19 @@ int haul__named_next(const char **names, const haul_example *e)
 }
 
 /* ---- mapped datasets ---- */
+
+/* What a function of the program left is checked before the next transform reads it. */
+static haul_status check_fields(const haul_field *fields, int count)
+{
+    if (count < 1 || count > HAUL_MAX_FIELDS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, MAP, "transforms",
+                          "a transform leaves %d fields; from 1 to %d are possible", count, HAUL_MAX_FIELDS);
+    for (int i = 0; i < count; i++)
+        if (!fields[i].name)
+            return haul__fail(HAUL_INVALID_ARGUMENT, MAP, "transforms", "a transform leaves field %d without a name",
+                              i);
+    return HAUL_OK;
+}
 
 static haul_status plan(const haul_transform *t, haul_field *fields, int *count)
 {
@@ -135,7 +151,7 @@ static haul_status plan(const haul_transform *t, haul_field *fields, int *count)
     haul_status status = haul__guest_end(&guest, t->options.fields(t->options.context, fields, count), MAP);
     if (status && haul_error_status() == HAUL_OK)
         haul__fail(status, MAP, "transforms", "a transform refuses the fields of the dataset");
-    else if (status == HAUL_OK)
+    if (status == HAUL_OK && (status = check_fields(fields, *count)) == HAUL_OK)
         haul__error_restore(&before);
     return status;
 }

@@ -246,6 +246,20 @@ static haul_status refuse(void *context, haul_example *e)
     return e->index == 1 ? HAUL_STATE : HAUL_OK;
 }
 
+/* As many fields as *context says, of which those behind the dataset's have no names. */
+static haul_status plan_some(void *context, haul_field *fields, int *count)
+{
+    (void)fields;
+    *count = *(const int *)context;
+    return HAUL_OK;
+}
+
+static haul_status leave(void *context, haul_example *e)
+{
+    (void)context, (void)e;
+    return HAUL_OK;
+}
+
 static void expect(haul_status status, const char *words)
 {
     if (haul_error_status() != status || !strstr(haul_error_message(), words))
@@ -288,6 +302,28 @@ static void test_transform__wrong_ones_are_refused(void **state)
             expect(HAUL_STATE, "example 1 of dataset could not be transformed");
         else
             expect(HAUL_SHAPE, "x of example 0 of dataset is f16[2,5,4]; u8[2,5,4] was declared");
+    }
+    haul_scope_pop(scope);
+}
+
+/* The transform behind one that leaves wrong fields does not read them. */
+static void test_transform__wrong_fields_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int         count;
+        const char *words;
+    } wrong[] = {{HAUL_MAX_FIELDS + 1, "a transform leaves 17 fields; from 1 to 16"},
+                 {1 << 20, "a transform leaves 1048576 fields"},
+                 {0, "a transform leaves 0 fields"},
+                 {-1, "a transform leaves -1 fields"},
+                 {3, "a transform leaves field 2 without a name"}};
+    haul_scope *scope = haul_scope_push();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int count = wrong[i].count;
+        assert_null(haul_dataset_map(pictures(1), haul_transform_new(leave, .fields = plan_some, .context = &count),
+                                     haul_random_flip("z")));
+        expect(HAUL_INVALID_ARGUMENT, wrong[i].words);
     }
     haul_scope_pop(scope);
 }
@@ -483,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_transform__converts_what_the_dtype_can_hold),
         cmocka_unit_test(test_transform__of_the_user_adds_a_field),
         cmocka_unit_test(test_transform__wrong_ones_are_refused),
+        cmocka_unit_test(test_transform__wrong_fields_are_refused),
         cmocka_unit_test(test_transform__rotations_are_those_of_haul_rotate),
         cmocka_unit_test(test_transform__colours_are_those_of_haul_adjust),
         cmocka_unit_test(test_transform__wrong_rotations_and_colours_are_refused),

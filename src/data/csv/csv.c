@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "data/csv/csv.h"
@@ -28,6 +29,7 @@ static int find_column(const haul__csv_table *t, const char *name, int from, siz
 
 static haul_status need_column(const haul__csv_table *t, const char *field, const char *name, size_t length, int *out)
 {
+    HAUL__ASSERT(strnlen(name, length) == length);
     while (length && *name == ' ')
         name++, length--;
     while (length && name[length - 1] == ' ')
@@ -47,6 +49,7 @@ static haul_status need_column(const haul__csv_table *t, const char *field, cons
 /* Assigns columns first ... last to field `f`. */
 static haul_status assign(haul__csv_table *t, int f, int first, int last)
 {
+    HAUL__ASSERT(0 <= f && f < t->field_count && 0 <= first && last < t->columns);
     for (int c = first; c <= last; c++) {
         if (t->column[c].field >= 0)
             return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "fields", "column \"%s\" is in the fields %s and %s",
@@ -151,6 +154,7 @@ static haul_status assign_given(haul__csv_table *t, const haul_csv_field *given)
 /* Infers the dtype of field f from all cells of its columns: i64, f32, or class indices for texts. */
 static haul_status infer_dtype(haul__csv_table *t, int f)
 {
+    HAUL__ASSERT(0 <= f && f < t->field_count && t->field[f].count > 0);
     haul__csv_field *field = &t->field[f];
     bool             fractional = false;
     for (int c = 0; c < t->columns; c++) {
@@ -188,6 +192,7 @@ static haul_status read_row(void *context, haul_example *e)
 {
     haul__csv_table *t = context;
     void            *out[HAUL_MAX_FIELDS];
+    HAUL__ASSERT(e->count == t->field_count && !t->collecting);
     for (int f = 0; f < t->field_count; f++)
         out[f] = e->fields[f].data;
     return haul__csv_read(t, e->index, out);
@@ -198,6 +203,7 @@ static haul_status check_rows(haul__csv_table *t)
 {
     void       *out[HAUL_MAX_FIELDS] = {NULL};
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(t->field_count > 0 && !t->collecting);
     for (int f = 0; f < t->field_count && status == HAUL_OK; f++)
         if (!(out[f] = haul__calloc((size_t)t->field[f].count, 8)))
             status = haul__fail_memory(OPEN, (size_t)t->field[f].count * 8);
@@ -214,6 +220,7 @@ static haul_status copy_given_labels(haul__csv_table *t)
 {
     for (int f = 0; f < t->field_count; f++) {
         const haul__csv_field *field = &t->field[f];
+        HAUL__ASSERT(!field->label_count);
         for (int i = 0; field->labels && i < field->given_count; i++) {
             if (!field->given_names[i])
                 return haul__fail_null(OPEN, "class_names");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -33,6 +34,7 @@ static haul_status malformed(const haul__csv_table *t, const char *at, const cha
     va_start(list, format);
     haul__vsnprintf(what, sizeof what, format, list);
     va_end(list);
+    HAUL__ASSERT(t->data <= at && at <= t->data + t->size);
     for (const char *p = t->data; (p = memchr(p, '\n', (size_t)(at - p))); p++)
         line++;
     return haul__fail(HAUL_FORMAT, OPEN, "path", "%s:%lld: %s", t->path, line, what);
@@ -74,6 +76,7 @@ static haul_status add_column(haul__csv_table *t, const haul__csv_cell *cell, bo
         haul__free(name);
         return malformed(t, cell->text, "the name of column %d " NOT_UTF8, t->columns);
     }
+    HAUL__ASSERT((size_t)t->columns < t->column_capacity);
     t->column[t->columns++] = (haul__csv_column){.name = name, .field = -1};
     return HAUL_OK;
 }
@@ -149,6 +152,7 @@ haul_status haul__csv_index(haul__csv_table *t, bool no_header)
         if (!haul__grow(&t->begin, &t->begin_capacity, (size_t)t->rows + 1, sizeof *t->begin))
             return haul__fail_memory(OPEN, (size_t)t->rows * sizeof *t->begin);
         more = haul__csv_skip_blank(&csv);
+        HAUL__ASSERT((size_t)t->rows < t->begin_capacity && csv.at <= csv.end);
         t->begin[t->rows] = csv.at - t->data;
         if (more && (status = scan_row(t, &csv)) == HAUL_OK)
             t->rows++;
@@ -197,6 +201,7 @@ haul_status haul__csv_check_mixed(const haul__csv_table *t, const haul__csv_colu
 static int label_place(const haul__csv_field *field, const char *text, bool *there)
 {
     int low = 0, high = field->label_count;
+    HAUL__ASSERT((size_t)high <= field->label_capacity);
     *there = false;
     while (low < high && !*there) {
         int middle = (low + high) / 2, order = strcmp(text, field->label[middle].text);
@@ -228,6 +233,7 @@ haul_status haul__csv_add_label(haul__csv_table *t, int f, const char *text, int
         haul__free(copy);
         return haul__fail_memory(OPEN, strlen(text) + sizeof *field->label);
     }
+    HAUL__ASSERT(0 <= place && place <= field->label_count && (size_t)field->label_count < field->label_capacity);
     memmove(field->label + place + 1, field->label + place,
             (size_t)(field->label_count - place) * sizeof *field->label);
     field->label[place] = (haul__csv_label){copy, number};
@@ -248,6 +254,7 @@ const char *const *haul__csv_class_names(haul__csv_table *t, int f)
     for (int i = 0; i < field->label_count; i++) {
         if (!field->given_names)
             field->label[i].number = i;
+        HAUL__ASSERT(0 <= field->label[i].number && field->label[i].number < field->label_count);
         names[field->label[i].number] = field->label[i].text;
     }
     return names;
@@ -276,6 +283,7 @@ static haul_status read_label(haul__csv_table *t, int c, const haul__csv_cell *c
     haul__csv_field *field = &t->field[f];
     char             near[256], *text = near;
     bool             there;
+    HAUL__ASSERT(f >= 0 && field->labels && !field->vector);
     if (check_label(t, &t->column[c], cell))
         return haul_error_status();
     if (cell->length >= sizeof near && !(text = haul__malloc(cell->length + 1)))
@@ -318,6 +326,7 @@ static haul_status read_number(const haul__csv_table *t, int c, const haul__csv_
     const haul__csv_field *field = &t->field[t->column[c].field];
     const bool             real = haul_dtype_is_float(field->dtype);
     char                   text[48];
+    HAUL__ASSERT(t->column[c].field >= 0 && !field->labels && field->dtype != HAUL_DTYPE_NONE);
     if (t->missing && real && haul__csv_is_missing(cell, t->missing_text)) {
         haul__element_store(field->dtype, (double)NAN, out);
         return HAUL_OK;
@@ -332,6 +341,7 @@ static haul_status read_number(const haul__csv_table *t, int c, const haul__csv_
 
 haul_status haul__csv_read(haul__csv_table *t, int64_t row, void *const *out)
 {
+    HAUL__ASSERT(0 <= row && row < t->rows && t->begin[row] <= t->begin[row + 1]);
     haul__csv      csv = {.at = t->data + t->begin[row], .end = t->data + t->begin[row + 1], .separator = t->separator};
     haul__csv_cell cell = {.last = false};
     haul_status    status = HAUL_OK;
@@ -343,6 +353,7 @@ haul_status haul__csv_read(haul__csv_table *t, int64_t row, void *const *out)
         int f = t->column[c].field;
         if (f < 0)
             continue;
+        HAUL__ASSERT(f < t->field_count && t->column[c].element < t->field[f].count);
         char *to = (char *)out[f] + (size_t)t->column[c].element * haul__dtype_size(t->field[f].dtype);
         status = t->field[f].labels ? read_label(t, c, &cell, to) : read_number(t, c, &cell, to);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "base/text/plain.h"
 #include "data/csv/csv.h"
@@ -35,6 +36,7 @@ bool haul__csv_skip_blank(haul__csv *c)
 /* Skips what ends a cell at p: a separator, a line break, or the end of the text. Returns false for anything else. */
 static bool take_end(haul__csv *c, const char *p, haul__csv_cell *cell)
 {
+    HAUL__ASSERT(c->at <= p && p <= c->end);
     cell->last = true;
     if (p < c->end && *p == c->separator) {
         cell->last = false;
@@ -60,6 +62,7 @@ static const char *next_quoted(haul__csv *c, haul__csv_cell *cell)
         if (p + 1 == c->end || p[1] != '"')
             break;
     }
+    HAUL__ASSERT(start <= p && p < c->end);
     cell->text = start;
     cell->length = (size_t)(p - start);
     return take_end(c, p + 1, cell) ? NULL : "something follows the quote that ends a cell";
@@ -79,6 +82,7 @@ static const char *next_plain(haul__csv *c, haul__csv_cell *cell)
 
 const char *haul__csv_next(haul__csv *c, haul__csv_cell *cell)
 {
+    HAUL__ASSERT(c->at <= c->end);
     cell->quoted = c->at < c->end && *c->at == '"';
     const char *wrong = cell->quoted ? next_quoted(c, cell) : next_plain(c, cell);
     if (!wrong && cell->length && memchr(cell->text, 0, cell->length))
@@ -93,6 +97,7 @@ size_t haul__csv_text(const haul__csv_cell *cell, char *out)
         out[length++] = cell->text[i];
         i += cell->quoted && cell->text[i] == '"';
     }
+    HAUL__ASSERT(length <= cell->length);
     out[length] = 0;
     return length;
 }
@@ -124,6 +129,7 @@ static bool trim(const haul__csv_cell *cell, char out[NUMBER_LIMIT])
 
 static bool store_integer(haul_dtype dtype, int64_t value, void *out)
 {
+    HAUL__ASSERT(!haul_dtype_is_float(dtype));
     int64_t high = dtype == HAUL_BOOL ? 1
                    : dtype == HAUL_U8 ? UINT8_MAX
                                       : (int64_t)(UINT64_MAX >> (65 - haul_dtype_bits(dtype)));

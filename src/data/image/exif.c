@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 #define ORIENTATION 0x0112
 #define SHORT       3 /* the type of a 16-bit number */
 #define ENTRY_BYTES 12
@@ -17,6 +19,7 @@ typedef struct tiff {
 /* Reads `bytes` (2 or 4) bytes at `at`, which are within the data. */
 static uint32_t number(const tiff *t, size_t at, int bytes)
 {
+    HAUL__ASSERT((bytes == 2 || bytes == 4) && at + (size_t)bytes <= t->size);
     uint32_t value = 0;
     for (int i = 0; i < bytes; i++)
         value = value << 8 | t->data[at + (size_t)(t->big_endian ? i : bytes - 1 - i)];

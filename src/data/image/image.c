@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "formats/file_type.h"
 
@@ -36,6 +37,7 @@ haul_status haul__image_measure(haul__image *image)
 
 haul_status haul__image_decode(const haul__image *image, const haul__image_rows *rows)
 {
+    HAUL__ASSERT(image->data && 0 <= rows->first && rows->first <= rows->last);
     haul__image copy = *image;
     return read(&copy, rows);
 }
@@ -117,17 +119,21 @@ bool haul__image_is_upright(const haul__image *image)
 
 void haul__image_put_row(const haul__image *image, const uint8_t *row, int64_t y, uint8_t *pixels)
 {
+    HAUL__ASSERT(0 <= y && y < haul__image_stored_height(image));
     const struct turn *turn = turn_of(image);
     int64_t            height = image->height, width = image->width, stored = haul__image_stored_width(image);
     int64_t            to_y = turn->swap ? 0 : y, to_x = turn->swap ? y : 0;
     int64_t            step = turn->swap ? (turn->flip_y ? -width : width) : (turn->flip_x ? -1 : 1);
     int64_t at = (turn->flip_y ? height - 1 - to_y : to_y) * width + (turn->flip_x ? width - 1 - to_x : to_x);
+    HAUL__ASSERT(0 <= at && at < height * width);
+    HAUL__ASSERT(0 <= at + (stored - 1) * step && at + (stored - 1) * step < height * width);
     for (int64_t x = 0; x < stored; x++, at += step)
         memcpy(pixels + HAUL__PIXEL * at, row + HAUL__PIXEL * x, HAUL__PIXEL);
 }
 
 uint8_t *haul__image_new_pixels(const haul__image *image)
 {
+    HAUL__ASSERT(image->height > 0 && image->width > 0);
     const size_t bytes = (size_t)(HAUL__PIXEL * image->height * image->width);
     uint8_t     *pixels = haul__malloc(bytes + HAUL__ROW_PADDING);
     if (pixels)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/copy_uncached.h"
 #include "core/error.h"
 #include "data/dataset.h"
@@ -49,6 +50,7 @@ static haul__data_file file_of(const void *context, int64_t index)
 
 static haul__image image_of(const pictures *p, size_t index)
 {
+    HAUL__ASSERT(index < p->count);
     return (haul__image){
         .path = p->items[index].path, .operation = OPEN, .argument = "directory", .archive = p->tree.archive};
 }
@@ -56,8 +58,9 @@ static haul__image image_of(const pictures *p, size_t index)
 static haul_status read_picture(void *context, haul_example *e)
 {
     const pictures *p = context;
-    haul__image     image = image_of(p, (size_t)e->index);
-    haul_status     status = haul__image_open(&image);
+    HAUL__ASSERT(e->count == 2 && 0 <= e->index && (uint64_t)e->index < p->count);
+    haul__image image = image_of(p, (size_t)e->index);
+    haul_status status = haul__image_open(&image);
     if (status == HAUL_OK)
         status = haul__image_put(&image, &p->form, e->fields[0].data);
     memcpy(e->fields[1].data, &p->items[e->index].label, sizeof p->items[e->index].label);
@@ -98,6 +101,7 @@ static haul_status add_files(pictures *p, const char *folder, const haul__entrie
 {
     if (!haul__grow(&p->items, &p->capacity, p->count + files->count, sizeof *p->items))
         return haul__fail_memory(OPEN, files->count * sizeof *p->items);
+    HAUL__ASSERT(label >= 0 && p->count + files->count <= p->capacity);
     for (size_t i = 0; i < files->count; i++) {
         char *path = haul__format("%s/%s", folder, files->items[i]);
         if (!path)
@@ -244,6 +248,7 @@ static haul_status find_roots(const haul__tree *tree, bool test, roots *out)
         return haul__fail(HAUL_IO, OPEN, "directory",
                           "%s has a folder named test and none named train: the training split is expected in %s/train",
                           directory, directory);
+    HAUL__ASSERT(!out->pictures && !out->classes);
     out->name = test ? "images (test)" : s.train ? "images (train)" : "images";
     out->pictures = haul__format("%s%s", directory, test ? "/test" : s.train ? "/train" : "");
     out->classes = haul__format("%s%s", directory, s.train ? "/train" : test ? "/test" : "");
@@ -254,6 +259,7 @@ static haul_status find_roots(const haul__tree *tree, bool test, roots *out)
 
 static haul_dataset *make(pictures *p, const haul__entries *classes, const char *name)
 {
+    HAUL__ASSERT(p->form.height > 0 && p->form.width > 0 && (p->form.channels == 1 || p->form.channels == 3));
     haul_dataset_source source = {
         .fields = {{.name = "x",
                     .dtype = HAUL_U8,

@@ -13,6 +13,7 @@
 #include <jerror.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "data/image/jpeg_ycc.h"
 
@@ -109,7 +110,8 @@ static int64_t crop(state *s, const haul__image_rows *rows)
     enum { MARGIN = 16 };
     const int64_t all = s->jpeg.output_width, first = rows->first < MARGIN ? 0 : rows->first - MARGIN;
     const int64_t last = rows->last + MARGIN < all ? rows->last + MARGIN : all;
-    JDIMENSION    begin = (JDIMENSION)first, width = (JDIMENSION)(last - first);
+    HAUL__ASSERT(s->pixels || (first < last && rows->last <= all));
+    JDIMENSION begin = (JDIMENSION)first, width = (JDIMENSION)(last - first);
     if (s->pixels || width > all - all / 8)
         return 0;
     jpeg_crop_scanline(&s->jpeg, &begin, &width);
@@ -137,6 +139,7 @@ static void read_rows(state *s, bool inks, delivery *d)
 {
     const int64_t height = haul__image_stored_height(d->image), first = crop(s, d->rows);
     /* One pixel off the alignment: libjpeg-turbo writes aligned rows past the caches, to memory. */
+    HAUL__ASSERT(0 <= first && first + (int64_t)s->jpeg.output_width <= haul__image_stored_width(d->image));
     d->row = d->rows->row + HAUL__PIXEL;
     for (int64_t y = 0; y < height; y++) {
         JSAMPROW row = d->row + HAUL__PIXEL * first;
@@ -174,6 +177,7 @@ static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
     ycc->step = whole ? d->image->width : 0;
     ycc->take = whole ? NULL : lines ? deliver_lines : deliver;
     ycc->context = d;
+    HAUL__ASSERT(ycc->first % 2 == 0 && ycc->first < ycc->last && ycc->last <= (int64_t)s->jpeg.image_width);
     haul__jpeg_ycc_read(&s->jpeg, ycc);
 }
 
@@ -193,6 +197,7 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     if (status || !rows)
         return status;
     const bool inks = channels_of(&s->jpeg) == 4;
+    HAUL__ASSERT(rows->shrink == 1 || rows->shrink == 2 || rows->shrink == 4 || rows->shrink == 8);
     image->height = haul__image_shrunk(image->height, rows->shrink);
     image->width = haul__image_shrunk(image->width, rows->shrink);
     s->jpeg.scale_num = 1;

@@ -12,6 +12,7 @@
 
 #include <jerror.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 enum { ROOM = 4096 };
@@ -54,6 +55,7 @@ static void begin(j_compress_ptr jpeg)
 
 static void put(state *s, size_t bytes)
 {
+    HAUL__ASSERT(bytes <= ROOM);
     s->status = haul__writer_put(s->picture->writer, s->bytes, bytes);
     if (s->status)
         longjmp(s->back, 1);
@@ -82,6 +84,7 @@ static haul_status guarded(state *s)
         return s->status                                  ? s->status
                : s->errors.msg_code == JERR_OUT_OF_MEMORY ? haul__picture_no_memory(p)
                                                           : haul__picture_fails(p, s->message);
+    HAUL__ASSERT(p->channels == 1 || p->channels == 3);
     jpeg_create_compress(&s->jpeg);
     s->jpeg.dest = &s->to;
     s->jpeg.image_width = (JDIMENSION)p->width;

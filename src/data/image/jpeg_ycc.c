@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/shape.h"
 
 enum { BANDS = 2, ROWS = DCTSIZE };
@@ -125,11 +126,13 @@ static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
 static const uint8_t *row_of(const component *c, int64_t row)
 {
     const int64_t inside = row < 0 ? 0 : row < c->height ? row : c->height - 1;
+    HAUL__ASSERT(c->height > 0 && (c->count & (c->count - 1)) == 0);
     return c->memory + (inside & (BANDS * c->count - 1)) * c->pitch;
 }
 
 static void convert_row(bands *b, int64_t y)
 {
+    HAUL__ASSERT(0 <= y && y < b->height);
     const haul__jpeg_ycc *ycc = b->ycc;
     haul__ycc             row = {.y = row_of(&b->y, y)};
     haul__ycc_target      to = ycc->to;
@@ -154,12 +157,14 @@ static void convert_row(bands *b, int64_t y)
 static void convert_rows(bands *b, int64_t count)
 {
     const int64_t waiting = b->ycc->kind == HAUL__YCC_QUARTER, all = count * b->y.count;
+    HAUL__ASSERT(count <= b->bands);
     while (b->done < b->height && (count == b->bands || b->done < all - waiting))
         convert_row(b, b->done++);
 }
 
 static component *component_at(bands *b, int i)
 {
+    HAUL__ASSERT(0 <= i && i < 3);
     return i ? &b->chroma[i - 1] : &b->y;
 }
 
@@ -177,6 +182,7 @@ static void read_band(struct jpeg_decompress_struct *jpeg, bands *b, int64_t num
     for (int i = 0; i < 3; i++)
         for (int64_t r = 0; r < component_at(b, i)->count; r++)
             all[i][r] = memory_of_band(component_at(b, i), number) + r * component_at(b, i)->pitch;
+    HAUL__ASSERT(number < b->bands && b->y.count <= 2 * ROWS);
     jpeg_read_raw_data(jpeg, all, (JDIMENSION)b->y.count);
 }
 
@@ -186,19 +192,22 @@ static void read_band(struct jpeg_decompress_struct *jpeg, bands *b, int64_t num
 static jvirt_barray_ptr request_blocks(j_common_ptr jpeg, int pool, boolean zeroed, JDIMENSION blocks, JDIMENSION all,
                                        JDIMENSION rows)
 {
-    bands     *b = jpeg->client_data;
+    bands *b = jpeg->client_data;
+    HAUL__ASSERT(b->requested < 3);
     component *c = component_at(b, b->requested++);
     (void)zeroed, (void)all;
     c->blocks = haul__ceil_div(blocks, HAUL__DCT_GROUP) * HAUL__DCT_GROUP;
     c->bytes = rows * (size_t)c->blocks * sizeof(JBLOCK);
     c->rows[0] = jpeg->mem->alloc_large(jpeg, pool, c->bytes);
     c->rows[1] = c->rows[0] + (rows > 1 ? c->blocks : 0);
+    HAUL__ASSERT(rows * ROWS == c->count && c->blocks * ROWS <= c->pitch);
     return (jvirt_barray_ptr)(void *)c;
 }
 
 /* Transforms the band that the library has filled. */
 static void transform_band(const struct jpeg_decompress_struct *jpeg, bands *b)
 {
+    HAUL__ASSERT(b->number < b->bands && b->requested == 3);
     for (int i = 0; i < 3; i++) {
         const component *c = component_at(b, i);
         for (int64_t r = 0; r < c->count / ROWS; r++)
@@ -217,6 +226,7 @@ static JBLOCKARRAY access_blocks(j_common_ptr jpeg, jvirt_barray_ptr array, JDIM
     (void)writable;
     if (row / rows != b->number)
         transform_band((struct jpeg_decompress_struct *)jpeg, b);
+    HAUL__ASSERT(row / rows == b->number && rows * ROWS == c->count);
     memset(c->rows[0], 0, c->bytes);
     return c->rows;
 }
@@ -237,6 +247,7 @@ void haul__jpeg_ycc_read(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *yc
         read_coefficients(jpeg, &b);
     for (; b.number < b.bands; convert_rows(&b, ++b.number))
         read_band(jpeg, &b, b.number);
+    HAUL__ASSERT(b.done == b.height); /* each row was converted once */
     if (ycc->to.uncached)
         atomic_thread_fence(memory_order_seq_cst);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "data/folder.h"
@@ -87,6 +88,7 @@ static haul_status read_mask(const pair *of, const haul__image *picture, uint8_t
 
 static haul_status refuse_value(const pairs *p, const pair *of, int value)
 {
+    HAUL__ASSERT(0 <= value && value < VALUES);
     return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
                       "%s has the value %d, and there are %d classes, from 0 to %d; change the mask, or set .classes",
                       of->mask, value, p->classes, p->classes - 1);
@@ -101,6 +103,7 @@ static haul_status put_classes(const pairs *p, const pair *of, const haul__image
     haul__image_cover(picture, &high, &wide);
     haul__image_nearest(picture->height, high, height, rows);
     haul__image_nearest(picture->width, wide, width, columns);
+    HAUL__ASSERT(height > 0 && width > 0 && high >= height && wide >= width);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++) {
             const uint8_t value = values[rows[y] * picture->width + columns[x]];
@@ -127,9 +130,10 @@ static haul_status put_mask(const pairs *p, const pair *of, const haul__image *p
 static haul_status read_pair(void *context, haul_example *e)
 {
     const pairs *p = context;
-    const pair  *of = &p->items[e->index];
-    haul__image  picture = image_of(p->tree.archive, of->picture);
-    haul_status  status = haul__image_open(&picture);
+    HAUL__ASSERT(e->count == 2 && 0 <= e->index && (uint64_t)e->index < p->count);
+    const pair *of = &p->items[e->index];
+    haul__image picture = image_of(p->tree.archive, of->picture);
+    haul_status status = haul__image_open(&picture);
     if (status == HAUL_OK)
         status = haul__image_put(&picture, &p->form, e->fields[0].data);
     if (status == HAUL_OK)
@@ -192,6 +196,7 @@ static haul_status take_mask(listing *l, const char *picture, const char *mask)
         return haul__fail(HAUL_IO, OPEN, "directory",
                           "%s/images/%s has no mask: %s/masks/%s is missing; add it, or move the picture away", l->root,
                           picture, l->root, mask);
+    HAUL__ASSERT((uint64_t)found < l->masks.count);
     if (l->taken[found])
         return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
                           "%s/masks/%s is the mask of two pictures, one of them %s/images/%s; rename one of them",
@@ -207,6 +212,7 @@ static haul_status add_pair(pairs *p, listing *l, const char *picture)
     if (status == HAUL_OK && !haul__grow(&p->items, &p->capacity, p->count + 1, sizeof *p->items))
         status = haul__fail_memory(OPEN, sizeof *p->items);
     if (status == HAUL_OK) {
+        HAUL__ASSERT(p->count < p->capacity);
         pair *of = &p->items[p->count++];
         *of = (pair){haul__format("%s/images/%s", l->root, picture), haul__format("%s/masks/%s", l->root, mask)};
         if (!of->picture || !of->mask)
@@ -295,6 +301,7 @@ static haul_status number_classes(pairs *p, const values_seen *seen, int given)
 
 static haul_status check_classes(const pairs *p, const values_seen *seen)
 {
+    HAUL__ASSERT(0 < p->classes && p->classes <= VALUES);
     for (int v = 0; v < VALUES; v++)
         if (seen->first[v] && p->class_of[v] == NO_CLASS)
             return refuse_value(p, &p->items[seen->first[v] - 1], v);
@@ -367,6 +374,7 @@ static haul_status find_roots(const haul__tree *tree, bool test, roots *out)
 
 static haul_dataset *make(pairs *p, const char *name)
 {
+    HAUL__ASSERT(p->form.height > 0 && p->form.width > 0 && p->classes > 0);
     haul_dataset_source source = {
         .fields = {{.name = "x",
                     .dtype = HAUL_U8,

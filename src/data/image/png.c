@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "data/image/png_guard.h"
 
@@ -24,6 +25,7 @@ typedef struct state {
 static void take(png_struct *png, png_byte *out, size_t bytes)
 {
     state *s = png_get_io_ptr(png);
+    HAUL__ASSERT(s->at <= s->image->size);
     if (bytes > s->image->size - s->at)
         png_error(png, "it ends too early");
     memcpy(out, s->image->data + s->at, bytes);
@@ -69,6 +71,7 @@ static haul_status read_rows(state *s, const haul__image *image, const haul__ima
 /* The rows of all passes, `pitch` bytes apart. */
 static void read_passes(state *s, int passes, int64_t height, uint8_t *out, size_t pitch)
 {
+    HAUL__ASSERT(passes > 0 && height > 0);
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++)
             png_read_row(s->png, out + (size_t)y * pitch, NULL);
@@ -83,6 +86,7 @@ static haul_status read_whole(state *s, const haul__image *image, int passes, co
     const bool    upright = haul__image_is_upright(image);
     if (!(s->stored = haul__image_new_pixels(image)) || (!upright && !(s->pixels = haul__image_new_pixels(image))))
         return haul__image_no_memory(image, (size_t)height * row);
+    HAUL__ASSERT(height * haul__image_stored_width(image) == image->height * image->width);
     read_passes(s, passes, height, s->stored, row);
     for (int64_t y = 0; y < height && !upright; y++)
         haul__image_put_row(image, s->stored + (size_t)y * row, y, s->pixels);
@@ -144,6 +148,7 @@ static haul_status guarded(state *s, haul__image *image, const haul__image_rows 
 
 static haul_status read_file(haul__image *image, const haul__image_rows *rows, uint8_t *numbers)
 {
+    HAUL__ASSERT(!rows || !numbers);
     state s = {.image = image, .numbers = numbers};
     s.png =
         png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s.guard, give_up, say_nothing, &s.guard, allocate, release);

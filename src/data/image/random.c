@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "data/fields.h"
@@ -38,6 +39,7 @@ static void turn(const haul_value *value, double degrees, uint8_t *out)
     int64_t           planes = 1;
     for (int i = 0; i < s->ndim - 2; i++)
         planes *= s->dims[i];
+    HAUL__ASSERT(s->ndim >= 2 && out != value->data);
     memset(out, 0, (size_t)planes * plane);
     for (int64_t y = 0; y < height; y++)
         for (int64_t x = 0; x < width; x++) {
@@ -156,6 +158,7 @@ static haul_status apply_colours(void *context, haul_example *e)
         const haul_shape *s = &e->fields[f].shape;
         const int64_t     channels = s->dims[0], plane = s->dims[1] * s->dims[2];
         uint8_t          *x = e->fields[f].data;
+        HAUL__ASSERT(s->ndim == 3 && (channels == 1 || channels == 3) && e->fields[f].dtype == HAUL_U8);
         blend(x, channels * plane, brightness, 0);
         blend(x, channels * plane, contrast, mean_grey(x, channels, plane));
         if (channels == 3)

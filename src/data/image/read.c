@@ -6,6 +6,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "core/option.h"
@@ -47,6 +48,7 @@ haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2],
 
 haul_status haul__image_form_take_size(haul__image_form *form, const haul__image *image, const char *first)
 {
+    HAUL__ASSERT(image->height > 0 && image->width > 0);
     if (form->height && (image->height != form->height || image->width != form->width))
         return haul__fail(HAUL_SHAPE, image->operation, "size",
                           "%s has %lld x %lld pixels and %s has %lld x %lld; say to which size pictures are resized, "
@@ -63,6 +65,7 @@ haul_status haul__image_form_take_size(haul__image_form *form, const haul__image
 haul_status haul__image_open(haul__image *image)
 {
     static const uint8_t ends[] = {0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9};
+    HAUL__ASSERT(!image->owned);
     haul_status status = haul__tree_read_all(image->archive, image->path, image->operation, HAUL__IMAGE_MAX_BYTES,
                                              PADDING, &image->owned, &image->size);
     image->data = image->owned;
@@ -170,11 +173,13 @@ typedef struct target {
 
 static void put_row(target *t, const uint8_t *row)
 {
+    HAUL__ASSERT(t->done < t->height);
     split(row, t->width, t->form->channels, t->height * t->width, t->out + t->done++ * t->width);
 }
 
 static void put_planes(target *t, const uint8_t *planes)
 {
+    HAUL__ASSERT(t->done < t->height && t->form->channels == t->scaler.planes && t->width <= t->scaler.plane);
     uint8_t *out = t->out + t->done++ * t->width;
     for (int c = 0; c < t->form->channels; c++)
         memcpy(out + c * t->height * t->width, planes + c * t->scaler.plane, (size_t)t->width);
@@ -184,6 +189,7 @@ static void put_planes(target *t, const uint8_t *planes)
 static void scale_row(target *t, const uint8_t *row)
 {
     const uint8_t *scaled;
+    HAUL__ASSERT(t->scales && (row || t->scaler.planes));
     haul__scaler_take(&t->scaler, row);
     while ((scaled = haul__scaler_give(&t->scaler)))
         if (t->scaler.planes)
@@ -218,6 +224,7 @@ static int shrink_of(const haul__image *image, const haul__image_form *form, int
     haul__image_cover(image, &height, &width);
     while (shrink > 1 && (shrink * height > image->height || shrink * width > image->width))
         shrink /= 2;
+    HAUL__ASSERT(shrink >= 1);
     return shrink;
 }
 
@@ -263,6 +270,7 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
             rows.take_lines = take_lines;
         }
     }
+    HAUL__ASSERT(0 <= rows.first && rows.first < rows.last && rows.last <= t.width_in);
     haul_status status = haul__image_decode(image, &rows);
     if (!is_small)
         haul__free(memory);

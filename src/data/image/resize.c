@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/shape.h"
 #include "data/image/image.h"
@@ -24,6 +25,7 @@ static haul__side side_of(int64_t in, int64_t scaled, int64_t out)
 {
     const int64_t rest = scaled - out;
     const double  scale = (double)in / (double)scaled;
+    HAUL__ASSERT(in > 0 && 0 < out && out <= scaled);
     return (haul__side){.cut = rest / 2 + (rest % 2 && rest / 2 % 2), .scale = scale, .reach = fmax(scale, 1)};
 }
 
@@ -54,6 +56,7 @@ static void weigh(int64_t taps, int64_t first, double centre, double reach, doub
         weights[k] = weight > 0 ? weight : 0;
         sum += weights[k];
     }
+    HAUL__ASSERT(sum > 0);
     const double scale = 1 / sum;
     for (int64_t k = 0; k < taps; k++)
         out[k] = (int32_t)(weights[k] * scale * (1 << HAUL__WEIGHT_BITS) + 0.5);
@@ -69,6 +72,7 @@ static int64_t first_of(const haul__scale_axis *a, const haul__side *side, doubl
 {
     const double  begin = centre - side->reach + 0.5;
     const int64_t first = begin > 0 ? (int64_t)begin : 0, last = a->in - a->taps;
+    HAUL__ASSERT(last >= 0);
     return first < last ? first : last;
 }
 
@@ -81,6 +85,7 @@ static void fill(haul__scale_axis *a, const haul__side *side, haul__scale_put *p
     memset(a->places, 0, (size_t)(all * PLACES));
     memset(a->first + a->out, 0, (size_t)(all - a->out) * sizeof *a->first);
     memset(rounded + a->taps, 0, (size_t)(a->stored - a->taps) * sizeof *rounded);
+    HAUL__ASSERT(all >= a->out && a->stored >= a->taps && a->taps > 0);
     double before = 0;
     for (int64_t i = 0; i < a->out; i++) {
         const double  centre = ((double)(side->cut + i) + 0.5) * side->scale;
@@ -171,6 +176,7 @@ size_t haul__scaler_plan(haul__scaler *s, const haul__image *image, int64_t heig
     s->line = padded(image->width) + HAUL__PLANE_PADDING;
     s->plane = padded(width);
     s->pitch = planes ? channels * s->plane : padded(width * HAUL__PIXEL);
+    HAUL__ASSERT(s->across.unit == (planes ? 1 : HAUL__PIXEL) && s->pitch % HAUL__ROW_PADDING == 0);
     return place(s, NULL);
 }
 
@@ -186,6 +192,7 @@ void haul__scaler_begin(haul__scaler *s, uint8_t *memory)
 
 void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last)
 {
+    HAUL__ASSERT(s->across.out > 0);
     *first = s->across.first[0] / s->across.unit;
     *last = s->across.first[s->across.out - 1] / s->across.unit + s->across.taps;
 }
@@ -195,6 +202,8 @@ void haul__scaler_columns(const haul__scaler *s, int64_t *first, int64_t *last)
 void haul__scaler_take(haul__scaler *s, const uint8_t *row)
 {
     const int64_t y = s->taken++;
+    HAUL__ASSERT(y < s->down.in && s->given <= s->down.out);
+    HAUL__ASSERT(row || s->planes);
     if (s->given == s->down.out || y < s->down.first[s->given])
         return;
     uint8_t *scaled = s->rows + y % s->down.taps * s->pitch;
@@ -212,6 +221,7 @@ const uint8_t *haul__scaler_give(haul__scaler *s)
     /* Rows past the taps have weights of 0. */
     const uint8_t *end = s->rows + down->taps * s->pitch,
                   *row = s->rows + down->first[s->given] % down->taps * s->pitch;
+    HAUL__ASSERT(s->taken == down->first[s->given] + down->taps && row < end); /* no row of them was overwritten */
     for (int64_t k = 0; k < down->stored; k++) {
         s->window[k] = row;
         row = row + s->pitch < end ? row + s->pitch : s->rows;

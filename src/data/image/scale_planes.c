@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/assert.h"
 #include "data/image/image.h"
 
 #if defined(__x86_64__)
@@ -31,6 +32,7 @@ TARGET void put_row_weights(const haul__scale_axis *a, int64_t result, const int
     const int64_t block = result / RESULTS, lane = result % RESULTS,
                   start = a->first[result] - a->first[block * RESULTS];
     int32_t *to = a->weights + block * (a->stored / TAPS) * DIGITS * RESULTS + lane;
+    HAUL__ASSERT(0 <= start && start + TAPS <= 2 * BYTES);
     for (int64_t j = 0; j < TAPS; j++)
         a->places[TAPS * result + j] = (uint8_t)(start + j);
     for (int64_t k = 0; k < a->stored; k += TAPS, to += DIGITS * RESULTS) {
@@ -87,6 +89,7 @@ TARGET INLINE void row_by(const haul__scale_axis *a, int64_t groups, bool wide, 
 TARGET void scale_row(const haul__scale_axis *a, const uint8_t *in, uint8_t *out)
 {
     const int64_t groups = a->stored / TAPS;
+    HAUL__ASSERT(a->stored % TAPS == 0 && a->span <= 2 * BYTES);
     if (a->span > BYTES)
         row_by(a, groups, true, in, out);
     else if (groups == 1)
@@ -112,6 +115,7 @@ TARGET INLINE void gather_columns(const uint8_t *const *rows, int64_t at, __m512
 
 TARGET void scale_column(const uint8_t *const *rows, const int32_t *weights, int64_t taps, int64_t bytes, uint8_t *out)
 {
+    HAUL__ASSERT(taps % TAPS == 0 && bytes % BYTES == 0);
     for (int64_t at = 0; at < bytes; at += BYTES) {
         __m512i        sums[4][DIGITS], inputs[4];
         const int32_t *digits = weights;

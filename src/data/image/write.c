@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/ascii.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -22,6 +23,7 @@ enum { QUALITY = 75 };
 
 void haul__picture_row(const haul__picture_out *picture, int64_t y)
 {
+    HAUL__ASSERT(0 <= y && y < picture->height && (picture->channels == 1 || picture->channels == 3));
     const int64_t  plane = picture->height * picture->width;
     const uint8_t *from = picture->planes + y * picture->width;
     const int      channels = picture->channels;
@@ -81,6 +83,7 @@ static haul_status write(haul_tensor *x, haul__picture_out *picture, uint8_t *me
     const size_t bytes = (size_t)(picture->channels * picture->height * picture->width);
     picture->planes = memory;
     picture->row = memory + bytes;
+    HAUL__ASSERT(haul__failed(x) || (x->dtype == HAUL_U8 && (size_t)x->count == bytes));
     if (haul_read(x, memory, bytes))
         return haul_error_status();
     picture->writer = haul__writer_open(picture->path, SAVE);

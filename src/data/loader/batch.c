@@ -58,6 +58,7 @@ static haul_status prepare_examples(haul__batch_slot *slot, int64_t count, const
 {
     if (slot->examples)
         return HAUL_OK;
+    HAUL__ASSERT(count > 0 && !slot->example_count);
     if (!(slot->examples = haul__calloc((size_t)count, sizeof *slot->examples)))
         return haul__fail_memory(operation, (size_t)count * sizeof *slot->examples);
     slot->example_count = count;
@@ -291,6 +292,7 @@ static haul_status build_column(haul__column *c, const haul__batch_spec *spec, i
 static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dtype dtype, const haul_shape *example,
                               int64_t n, const char *name)
 {
+    HAUL__ASSERT(n > 0 && example->ndim < HAUL_MAX_DIMS && host);
     haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
     memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
     haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
@@ -316,7 +318,8 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
 static haul_status make_column(haul__column *c, const haul__batch_spec *spec, int f, int64_t n)
 {
     const haul__fields *fields = spec->dataset->fields;
-    haul_shape          shape = fields->items[f].shape;
+    HAUL__ASSERT(0 < n && n <= spec->rows);
+    haul_shape shape = fields->items[f].shape;
     if (fields->varying[f] >= 0) {
         haul_status status = build_column(c, spec, f, n, &shape);
         if (status)
@@ -356,6 +359,7 @@ static haul_status fill(haul__batch_slot *slot, const haul__batch_spec *spec, co
 haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                   haul__sequence *stream, const atomic_bool *stop, haul__error_record *error)
 {
+    HAUL__ASSERT(range->n <= spec->rows);
     haul__error_record before;
     haul__error_save(&before);
     haul_error_clear();

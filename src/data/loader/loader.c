@@ -129,6 +129,7 @@ static haul_status make_batch(haul_loader *l, entry *p, int64_t number)
 
 static entry *entry_of(const haul_loader *l, int64_t number)
 {
+    HAUL__ASSERT(number >= 0 && l->ring_size > 0);
     return &l->ring[number % l->ring_size];
 }
 
@@ -309,6 +310,7 @@ static void set_spec(haul_loader *l, haul_dataset *dataset, haul_device *device,
         l->batches = INT64_MAX;
         r->rows = r->batch;
     }
+    HAUL__ASSERT(0 < l->piece_count && l->piece_count <= l->pieces - l->first_piece && r->rows <= r->batch);
     l->dry = haul__is_dry();
     l->forks = haul__fork_count();
     l->workers = o->workers;
@@ -381,6 +383,7 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
         status = haul__batch_slot_prepare(&l->ring[i].slot, &l->spec, START);
     if (status || (status = start_workers(l)))
         return status;
+    HAUL__ASSERT(!l->holding && !l->running);
     l->epoch = epoch;
     haul__order_begin(&l->order, epoch);
     l->stream.turn = first;

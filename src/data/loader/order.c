@@ -37,6 +37,7 @@ static haul_status cumulate(haul__order *order, haul_tensor *t, const char *oper
     haul_status     status = haul__host_view_begin(&view, t, NULL, operation);
     if (status)
         return status;
+    HAUL__ASSERT(order->cumulated && t->count == order->examples);
     for (int64_t i = 0; i < order->examples && status == HAUL_OK; i++) {
         double weight = t->dtype == HAUL_F64 ? ((const double *)view.data)[i] : (double)((const float *)view.data)[i];
         if (!(weight >= 0 && isfinite(weight)))
@@ -55,6 +56,7 @@ static haul_status cumulate(haul__order *order, haul_tensor *t, const char *oper
 static int64_t find(const haul__order *order, double target)
 {
     int64_t low = 0, high = order->examples - 1;
+    HAUL__ASSERT(high >= 0);
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (order->cumulated[middle] > target)
@@ -104,6 +106,7 @@ static void draw_by_weight(haul__order *order, int64_t epoch)
 
 void haul__order_begin(haul__order *order, int64_t epoch)
 {
+    HAUL__ASSERT(order->indices || !order->count);
     if (order->cumulated) {
         draw_by_weight(order, epoch);
         return;

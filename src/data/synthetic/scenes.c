@@ -2,6 +2,7 @@
  * are used, so that all machines draw the same. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "data/synthetic/synthetic.h"
 
 #define NEW     "haul_scenes"
@@ -21,6 +22,7 @@ typedef struct figure {
 static figure draw_figure(haul_draws *d)
 {
     const int reach = haul__draw_between(d, LEAST, LARGEST);
+    HAUL__ASSERT(2 * reach < SIDE);
     return (figure){.x = haul__draw_between(d, reach, SIDE - 1 - reach),
                     .y = haul__draw_between(d, reach, SIDE - 1 - reach),
                     .reach = reach};

@@ -2,6 +2,7 @@
  * grammar. A good network knows a word after its first letters, and cannot know the next one. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "data/synthetic/synthetic.h"
 
 #define NEW     "haul_sentences"
@@ -40,6 +41,7 @@ static size_t draw_sentence(haul_draws *d, char out[LONGEST])
         const char *word = draw_word(d, &sentence[i]);
         if (!word)
             continue;
+        HAUL__ASSERT(length + strlen(word) + 2 <= LONGEST);
         memcpy(out + length, word, strlen(word));
         length += strlen(word);
         out[length++] = ' ';
@@ -55,6 +57,7 @@ enum { CLASSES = sizeof characters - 1 };
 
 static int64_t number_of(char c)
 {
+    HAUL__ASSERT(c == ' ' || c == '.' || (c >= 'a' && c <= 'z'));
     return c == ' ' ? 0 : c == '.' ? 1 : c - 'a' + 2;
 }
 

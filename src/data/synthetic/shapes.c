@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "data/synthetic/synthetic.h"
 
 #define NEW    "haul_shapes"
@@ -109,6 +110,8 @@ static void draw_mask(haul_draws *d, bool (*inside)(float u, float v), uint8_t m
     int   size = haul__draw_between(d, 8 * 16, 14 * 16), middle = (SIDE - 1) * 8, room = middle - size;
     int   at[2] = {middle + haul__draw_between(d, -room, room), middle + haul__draw_between(d, -room, room)};
     float scale = 1.0f / (float)size;
+    HAUL__ASSERT(room >= 0 && at[0] >= size && at[0] + size <= 16 * (SIDE - 1));
+    HAUL__ASSERT(at[1] >= size && at[1] + size <= 16 * (SIDE - 1));
     memset(mask, 0, PIXELS);
     for (int y = (at[1] - size + 15) / 16; 16 * y <= at[1] + size; y++)
         for (int x = (at[0] - size + 15) / 16; 16 * x <= at[0] + size; x++)
