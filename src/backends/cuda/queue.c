@@ -88,6 +88,7 @@ static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t co
 {
     unsigned halves[2];
     CUresult code;
+    HAUL__ASSERT(count > 0 && to % 4 == 0);
     memcpy(halves, pattern, sizeof halves);
     if (halves[0] == halves[1]) {
         HAUL__CU_CALL(code, d, MemsetD32Async(to, halves[0], 2 * count, stream));

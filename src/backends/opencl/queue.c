@@ -170,6 +170,7 @@ static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_me
     int64_t          start;
     cl_int           code;
     choose_grid(s->device, kernel, launch, &global, &local);
+    HAUL__ASSERT(local <= kernel->max_local && global % local == 0);
     pthread_mutex_lock(&kernel->lock);
     start = kernel->compiled ? 0 : haul__now_ns();
     code = set_arguments(kernel->kernel, launch, host, &call);

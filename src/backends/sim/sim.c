@@ -124,6 +124,7 @@ static haul_status sim_alloc(haul_device *device, size_t bytes, const haul__buff
         return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "%s: the system cannot provide %zu bytes", device->name,
                           bytes);
     }
+    HAUL__ASSERT(atomic_load(&own->used) >= (long long)bytes);
     *(size_t *)memory = bytes;
     out->host = out->handle = (char *)memory + ALIGNMENT;
     return HAUL_OK;

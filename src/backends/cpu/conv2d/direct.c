@@ -228,6 +228,7 @@ static void convolve(void *context, int64_t first, int64_t last)
     char        *padded = haul__cpu_scratch_take(&v->scratch, &slot);
     char        *result = padded + padded_elements(v) * v->planes.size;
     int64_t      before = -1;
+    HAUL__ASSERT(last <= v->n * v->groups * v->blocks);
     for (int64_t i = first; i < last; i++) {
         int64_t part = i / v->blocks;
         if (part != before)
@@ -426,6 +427,7 @@ static haul_status run_gradient(weight_gradient *v)
     char               *sums = partial ? haul__work_alloc((size_t)(v->pieces * count * v->size)) : NULL;
     v->sums = partial ? sums : address(c->weight, c->weight_offset, v->size);
     v->offsets = tap_offsets(c, &v->x, v->channels_each);
+    HAUL__ASSERT(v->channels_each * v->channel_blocks >= v->channels && v->row_blocks * BLOCK_ROWS >= v->m);
     if ((partial && !sums) || !v->offsets || !haul__cpu_scratch_open(&v->scratch, bytes, tasks)) {
         status = haul__fail_memory(operation, bytes);
         goto out;

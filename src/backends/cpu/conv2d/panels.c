@@ -266,6 +266,7 @@ static void multiply(const convolution *v, const unit *u, const product *p, floa
     haul__cpu_strip s = {.m = u->m, .b_row = width, .c_row = width};
     if (v->bias || p->k == 0)
         start_sums(v, u, sums);
+    HAUL__ASSERT(part_start(p->k, parts_of(p->k)) == p->k && round_up(u->pixels, width) * u->m <= v->sums_elements);
     for (int64_t part = 0; part < parts_of(p->k); part++) {
         int64_t k = part_start(p->k, part);
         s.k = part_start(p->k, part + 1) - k;
@@ -291,6 +292,7 @@ static void leave_panel(const convolution *v, const unit *u, int64_t y, int64_t 
     int64_t width = v->panels->width, plane = v->out_h * v->out_w, distance = v->sums_elements;
     int64_t channel = u->group * v->m + u->block * v->rows, all = v->m * v->c->groups;
     bool    in_rows = v->spread[0] > 1 || v->spread[1] > 1;
+    HAUL__ASSERT(pixel < last && last <= u->pixels);
     for (int64_t at = pixel; at < last;) {
         run     r = run_at(v, u, at, last, in_rows);
         int64_t row = (u->row + r.row) * v->spread[0] + y, column = r.column * v->spread[1];
@@ -487,6 +489,7 @@ static haul_status run_convolution(convolution *v)
     v->weights = (float *)(void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
     v->offsets = (int64_t *)(void *)(v->weights + c->groups * v->blocks * v->block_elements);
     v->products = (product *)(void *)(v->offsets + v->k + v->taps);
+    HAUL__ASSERT((char *)(v->products + phases) <= block + shared + (size_t)phases * sizeof(product));
     if (c->pass == HAUL__CONV2D_DATA) {
         v->product_of = v->offsets + v->k;
         find_taps_of_dx(v);

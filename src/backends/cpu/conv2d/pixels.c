@@ -280,6 +280,8 @@ haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem)
     v.weight = (float *)(void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
     v.bias = v.weight + c->groups * v.blocks * v.taps * v.pixels->width;
     v.offsets = (int64_t *)(void *)(v.bias + c->groups * v.blocks * v.pixels->width);
+    HAUL__ASSERT((char *)(v.offsets + v.taps) <= block + shared);
+    HAUL__ASSERT((v.blocks - 1) * v.each < v.m && v.m <= v.blocks * v.each); /* each channel is in one block */
     find_taps(&v);
     pack_weights(&v);
     double work = (double)(v.m * v.taps) * (double)c->out_h * (double)c->out_w;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/cpu/conv2d/winograd_work.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/pool.h"
 
@@ -119,6 +120,7 @@ static void run_tiles(void *context, int64_t begin, int64_t end)
     for (int64_t task = begin; task < end; task++) {
         int64_t channel = task / chunks * w->width, columns = smaller(w->width, w->out.channels - channel);
         int64_t first = task % chunks * CHUNK;
+        HAUL__ASSERT(columns > 0 && first < l->count);
         for (int tap = 0; tap < TAPS; tap++)
             w->panels->pack_b(weights + tap * w->in.channels * w->width,
                               w->weight + channel * w->out_step +
@@ -180,6 +182,7 @@ static void run_gradient(void *context, int64_t begin, int64_t end)
     for (int64_t task = begin; task < end; task++) {
         int64_t row = task / panels * apart, rows = smaller(apart, w->out.channels - row);
         int64_t channel = task % panels * w->width, columns = smaller(w->width, w->in.channels - channel);
+        HAUL__ASSERT(rows > 0 && columns > 0);
         memset(sums, 0, (size_t)(TAPS * apart * w->width) * sizeof *sums);
         for (int64_t i = 0; i < l->count; i++) {
             tile t = tile_of(w, l->tiles[i]);
