@@ -211,7 +211,7 @@ class BesideNumPy(unittest.TestCase):
                       np.cross(square, square + square.T * square, axis=axis), "cross")
         with self.assertRaises(ValueError):
             xp.linalg.cross(x, x)
-        for tall in (x.mT, x, haul.zeros(3, 1), haul.ones(4, 2)):
+        for tall in (x.mT, x, haul.zeros(3, 1), haul.ones(4, 2), haul.cat([x.mT, x.mT * 2], 1)):
             b = np.array(tall.tolist(), dtype="f4")
             q, r = xp.linalg.qr(tall, mode="complete")
             self.same(q @ r, b, "qr")
@@ -223,7 +223,6 @@ class BesideNumPy(unittest.TestCase):
             k = len(values)
             self.same(u[:, :k] * values @ vh[:k], b, "svd")
             self.assertEqual(xp.linalg.matrix_rank(tall).item(), la.matrix_rank(b))
-        self.assertEqual(xp.linalg.matrix_rank(haul.cat([x.mT, x.mT * 2], 1)).item(), 3)
         both = haul.stack([x.mT, haul.zeros(4, 3)], 0)
         self.assertEqual(xp.linalg.matrix_rank(both, rtol=haul.array([0.9, 0.5])).tolist(), [1, 0])
         self.same(xp.linalg.pinv(both, rtol=haul.array([1e-6, 0.5]))[0], la.pinv(a.T), "pinv")

@@ -181,6 +181,20 @@ static void singular_values(haul_device *device)
         }
 }
 
+/* More rows than independent columns, several of which are equal: the lengths of the rows that vanish are rounding
+ * errors of rounding errors. */
+static void vanishing_rows(haul_device *device)
+{
+    for (unsigned seed = 1; seed < 30; seed++) {
+        haul_tensor *x = sample_tensor(device, dtypes[seed % 2], HAUL_SHAPE(5, 3), seed, NULL), *u, *s, *vt;
+        haul_tensor *a = haul_cat((haul_tensor *[]){x, haul_mul_scalar(x, 2)}, 2, 1);
+        assert_succeeded(haul_svd(a, &u, &s, &vt), "svd");
+        assert_orthonormal(u, "left vectors");
+        assert_orthonormal(adjoint(vt), "right vectors");
+        assert_near(haul_matmul(with_columns(u, s), vt), a, 300, "u diag(s) vt");
+    }
+}
+
 /* Singular values of 0, to which any orthonormal vectors belong. */
 static void low_rank(haul_device *device)
 {
@@ -269,6 +283,7 @@ static void test_linalg__eigenvalues_and_singular_values(void **state)
     on_devices(eigenvalues);
     on_devices(singular_values);
     on_devices(low_rank);
+    on_devices(vanishing_rows);
     on_devices(large_with_nan);
     on_devices(moved);
     on_devices(too_large);

@@ -46,7 +46,8 @@ FUNC void linalg_rotate(GLOBAL T *x, GLOBAL T *y, A c, A s, I64 n)
 /* The tangent of the smaller angle whose doubled cotangent is theta. */
 FUNC A linalg_tangent(A theta)
 {
-    const A t = LIT(1.0) / (M_ABS(theta) + M_SQRT(theta * theta + LIT(1.0)));
+    const A size = M_ABS(theta), root = size < LIT(1e9) ? M_SQRT(theta * theta + LIT(1.0)) : size; /* no overflow */
+    const A t = LIT(1.0) / (size + root);
     return theta < LIT(0.0) ? -t : t;
 }
 

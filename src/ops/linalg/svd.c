@@ -18,6 +18,13 @@ typedef struct svd_params {
 } svd_params;
 
 #if defined(HAUL_KERNEL) && IS_FLOAT && !IS_HALF
+/* The squares of rows that are at most this long, where the largest element is 1, are too small to be exact. */
+FUNC A svd_vanishing(void)
+{
+    const A t = LIT(1e-18);
+    return A_IS_F32 ? t : t * t * t * t * t * t * t * t;
+}
+
 /* Makes row i a unit vector that is orthogonal to the rows before it. */
 FUNC void svd_complete(GLOBAL T *a, I64 i, I64 length)
 {
@@ -83,7 +90,7 @@ KERNEL3(svd, svd_params, T, values, T, matrices, T, others)
                 v[largest * k + j] = v[i * k + j];
                 v[i * k + j] = x;
             }
-            if (value > LIT(0.0)) {
+            if (value > svd_vanishing()) {
                 for (I64 j = 0; j < n; j++) a[i * n + j] /= value;
             } else {
                 svd_complete(a, i, n);
