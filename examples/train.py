@@ -11,19 +11,18 @@ def struct(**members):
     return type("Struct", (c.Structure,), {"_fields_": list(members.items())})
 
 
-Linear = struct(out_features=c.c_int64, no_bias=c.c_bool, relu=c.c_bool)
+i32, i64, flag = c.c_int, c.c_int64, c.c_bool
+Linear = struct(out_features=i64, no_bias=flag, relu=flag)
 Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double, weight_decay=c.c_double,
-              amsgrad=c.c_bool, parameters=c.c_void_p, count=c.c_int)
-Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
-Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
-                prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64, pieces=c.c_int, first_piece=c.c_int,
-                piece_count=c.c_int)
-Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
-Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
-Backward = struct(y=Object, seed=Object, keep=c.c_bool, once=c.c_bool)
-Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, group_bytes=c.c_int64,
-                waits=c.c_int64, planned=c.c_bool, everywhere=c.c_bool)
-Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
+              amsgrad=flag, parameters=c.c_void_p, count=i32)
+Synthetic = struct(count=i64, seed=c.c_uint64, test=flag)
+Loader = struct(dataset=Object, batch=i64, shuffle=flag, seed=c.c_uint64, drop_last=flag, workers=i32, prefetch=i32,
+                device=Object, weights=Object, samples=i64, pieces=i32, first_piece=i32, piece_count=i32)
+Call = struct(x=Object * 8, more=Object * 7, mode=i32)
+Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=i32)
+Backward = struct(y=Object, seed=Object, keep=flag, once=flag)
+Budget = struct(h2d_bytes=i64, d2h_bytes=i64, d2d_bytes=i64, group_bytes=i64, waits=i64, planned=flag, everywhere=flag)
+Batch = struct(x=Object, y=Object, index=i64, size=i64)
 
 for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "
              "bce_with_logits_with").split():
