@@ -27,13 +27,13 @@ Batch = struct(x=Object, y=Object, index=i64, size=i64)
 for name in ("scope_push nn_linear_with nn_sequential adam_with blobs_with loader_new_with call_with "
              "bce_with_logits_with").split():
     getattr(haul, "haul_" + name).restype = Object
-haul.haul_loader_next.restype, haul.haul_loader_batches.restype = c.POINTER(Batch), c.c_int64
+haul.haul_loader_next.restype, haul.haul_loader_batches.restype = c.POINTER(Batch), i64
 haul.haul_item.restype, haul.haul_error_message.restype = c.c_double, c.c_char_p
 
 
 def train(net, adam, loader, epoch):
     total = 0.0
-    haul.haul_loader_start(loader, c.c_int64(epoch))
+    haul.haul_loader_start(loader, i64(epoch))
     while batch := haul.haul_loader_next(loader):
         scope = haul.haul_scope_push()
         haul.haul_budget_with(c.byref(Budget(d2h_bytes=4, waits=1)))  # the loss
@@ -49,7 +49,7 @@ def train(net, adam, loader, epoch):
 
 program = haul.haul_scope_push()
 haul.haul_manual_seed(c.c_uint64(1))
-layers = [haul.haul_nn_linear_with(c.c_int64(i), c.byref(o)) for i, o in [(10, Linear(16, relu=True)), (16, Linear(1))]]
+layers = [haul.haul_nn_linear_with(i64(i), c.byref(o)) for i, o in [(10, Linear(16, relu=True)), (16, Linear(1))]]
 network = haul.haul_nn_sequential((Object * 2)(*layers), 2)
 optimizer = haul.haul_adam_with(c.byref(Adam(network, 0.01, (0.9, 0.99))))
 blobs = haul.haul_blobs_with(c.byref(Synthetic(1024, seed=1)))
