@@ -12,8 +12,11 @@ static void read_all(haul__csv_table *t, bool labels)
 {
     void *out[HAUL_MAX_FIELDS] = {haul__calloc((size_t)t->columns, sizeof(double))};
     t->field_count = 1;
-    t->field[0] = (haul__csv_field){
-        .name = "x", .dtype = labels ? HAUL_I64 : HAUL_F64, .vector = true, .labels = labels, .count = t->columns};
+    t->field[0] = (haul__csv_field){.name = "x",
+                                    .dtype = labels ? HAUL_I64 : HAUL_F64,
+                                    .vector = !labels,
+                                    .labels = labels,
+                                    .count = labels ? 1 : t->columns};
     for (int c = 0; c < t->columns; c++) {
         t->column[c].field = labels && c ? -1 : 0;
         t->column[c].element = c;

@@ -27,6 +27,7 @@ struct haul__allocator {
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;
     int64_t                 begun, ended; /* how often memory began and ended being under way (under_way.h) */
+    bool                    has_lost;     /* in the child of a fork: blocks that other threads had are in no list */
     atomic_bool             spills;
     haul__tiers             tiers;
     uint64_t                now, end; /* positions in a step whose calls are known (memory/spill/next_use.h); 0: none */

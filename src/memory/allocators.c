@@ -30,8 +30,10 @@ static void give_locks(void)
 /* The threads whose memory was under way are not in the child. */
 static void end_all(void)
 {
-    for (struct haul__allocator *a = atomic_load(&all); a; a = a->next)
+    for (struct haul__allocator *a = atomic_load(&all); a; a = a->next) {
+        a->has_lost = a->has_lost || a->ended < a->begun;
         a->ended = a->begun;
+    }
 }
 
 HAUL__AT_FORK(HAUL__FORK_ALLOCATORS, .take = take_locks, .give = give_locks, .in_child = end_all);
