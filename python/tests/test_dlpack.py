@@ -132,23 +132,25 @@ class Import(unittest.TestCase):
         self.assertEqual(x.tolist(), [2, 4])
 
 
-class Export(unittest.TestCase):
-    def managed(self, x, **options):
-        capsule = x.__dlpack__(**options)
-        name = api.PyCapsule_GetName(capsule)
-        kind = Versioned if name == b"dltensor_versioned" else Managed
-        return capsule, kind.from_address(api.PyCapsule_GetPointer(capsule, name))
+def managed(x, **options):
+    """The capsule of an exported Array, and the struct in it."""
+    capsule = x.__dlpack__(**options)
+    name = api.PyCapsule_GetName(capsule)
+    kind = Versioned if name == b"dltensor_versioned" else Managed
+    return capsule, kind.from_address(api.PyCapsule_GetPointer(capsule, name))
 
+
+class Export(unittest.TestCase):
     def test_versions_and_flags(self):
         x = haul.arange(6).reshape(2, 3)
         self.assertEqual(x.__dlpack_device__(), (1, 0))
-        self.assertIsInstance(self.managed(x)[1], Managed)
-        self.assertIsInstance(self.managed(x, max_version=(0, 8))[1], Managed)
-        held, new = self.managed(x.T, max_version=(1, 0))
+        self.assertIsInstance(managed(x)[1], Managed)
+        self.assertIsInstance(managed(x, max_version=(0, 8))[1], Managed)
+        held, new = managed(x.T, max_version=(1, 0))
         self.assertEqual((new.major, new.flags, new.tensor.strides[:2]), (1, 0, [1, 3]))
-        held, copied = self.managed(x, max_version=(1, 0), copy=True)
+        held, copied = managed(x, max_version=(1, 0), copy=True)
         self.assertEqual(copied.flags, 2)
-        held, wide = self.managed(haul.ones(1).expand(4), max_version=(1, 0))
+        held, wide = managed(haul.ones(1).expand(4), max_version=(1, 0))
         self.assertEqual(wide.flags, 1)
         with self.assertRaises(BufferError):
             haul.ones(1).expand(4).__dlpack__()
@@ -174,7 +176,7 @@ class Export(unittest.TestCase):
                 x.__dlpack__()
             with self.assertRaises(BufferError):
                 x.__dlpack__(dl_device=(1, 0), copy=False)
-            held, copied = self.managed(x, dl_device=(1, 0), stream=1, max_version=(1, 0))
+            held, copied = managed(x, dl_device=(1, 0), stream=1, max_version=(1, 0))
             self.assertEqual((copied.tensor.device_type, copied.flags), (1, 2))
             self.assertEqual(haul.from_dlpack(x, device=name).tolist(), [0, 1, 2])
             if numpy and numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0":

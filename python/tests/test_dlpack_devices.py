@@ -10,7 +10,7 @@ DRIVER = os.path.join(STANDIN, "libcuda.so.1")
 os.environ.update(HAUL_CUDA_LIBRARIES=STANDIN, STANDIN_DEVICES="2")
 
 import haul
-from test_dlpack import Deleter, DLTensor, Managed, Versioned, api
+from test_dlpack import Deleter, DLTensor, Managed, Versioned, api, managed
 
 driver = c.CDLL(DRIVER) if os.path.exists(DRIVER) else None
 Word = c.c_uint32
@@ -154,25 +154,19 @@ class Import(unittest.TestCase):
 
 @unittest.skipUnless(driver, "needs HAUL_BUILD, a build folder with the stand-in for NVIDIA's driver")
 class Export(unittest.TestCase):
-    def managed(self, x, **options):
-        capsule = x.__dlpack__(**options)
-        name = api.PyCapsule_GetName(capsule)
-        kind = Versioned if name == b"dltensor_versioned" else Managed
-        return capsule, kind.from_address(api.PyCapsule_GetPointer(capsule, name))
-
     def test_the_other_library_finds_the_elements(self):
         for device in (0, 1):
             x = haul.arange(6).to(f"cuda:{device}").cast("f32") + 1
             self.assertEqual(x.__dlpack_device__(), (2, device))
             for options in ({}, {"stream": None}, {"stream": 1}, {"stream": 2}, {"stream": -1}, {"stream": 1 << 40},
                             {"max_version": (1, 0), "stream": 1}, {"dl_device": (2, device)}):
-                held, new = self.managed(x, **options)
+                held, new = managed(x, **options)
                 self.assertEqual((new.tensor.device_type, new.tensor.device_id), (2, device))
                 self.assertEqual(contexts[device].words(new.tensor.data, 6), [1, 2, 3, 4, 5, 6])
 
     def test_work_of_the_other_library_comes_first(self):
         x = haul.zeros(6).to("cuda:0")
-        held, new = self.managed(x)
+        held, new = managed(x)
         contexts[0].fill(new.tensor.data, 3, 6)
         del held, new
         gc.collect()
@@ -180,9 +174,9 @@ class Export(unittest.TestCase):
 
     def test_copies(self):
         x = haul.zeros(6).to("cuda:1")
-        held, same = self.managed(x, max_version=(1, 0))
-        held2, copied = self.managed(x, max_version=(1, 0), copy=True)
-        held3, host = self.managed(x, max_version=(1, 0), dl_device=(1, 0), stream=1)
+        held, same = managed(x, max_version=(1, 0))
+        held2, copied = managed(x, max_version=(1, 0), copy=True)
+        held3, host = managed(x, max_version=(1, 0), dl_device=(1, 0), stream=1)
         self.assertEqual([t.flags for t in (same, copied, host)], [0, 2, 2])
         self.assertEqual([t.tensor.device_type for t in (same, copied, host)], [2, 2, 1])
         self.assertNotEqual(same.tensor.data, copied.tensor.data)

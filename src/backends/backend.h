@@ -78,9 +78,9 @@ typedef struct haul__backend {
      * library obtained. NULL: it does not, or it is unknown. */
     bool (*host_is_pinned)(haul_device *device, const void *memory, size_t bytes);
 
-    /* Optional, the two, for devices whose memory other libraries of the process use: true if all of these bytes are
-     * memory of the device, whoever obtained it; and makes the host wait for everything on the device, whoever
-     * submitted it. */
+    /* Optional, for devices whose memory other libraries of the process use. `holds` is true if all of these bytes are
+     * memory of the device, whoever obtained it. `sync_device` makes the host wait for everything on the device,
+     * whoever submitted it. */
     bool (*holds)(haul_device *device, const void *memory, size_t bytes);
     haul_status (*sync_device)(haul_device *device);
 

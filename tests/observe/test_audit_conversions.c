@@ -33,7 +33,7 @@ static haul_finding wrong_side(int64_t repeated)
     return found;
 }
 
-/* No copy has more bytes too many than it has, whatever is made of its data. */
+/* A copy cannot waste more bytes than it moves, whatever becomes of its data. */
 static void test_audit_conversions__count_bytes_once(void **state)
 {
     (void)state;

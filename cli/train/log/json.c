@@ -130,10 +130,10 @@ cJSON *form_start(double elapsed, const report_start *s)
         put_count(event, "accumulate", s->accumulate);
     if (s->pieces)
         put_count(event, "pieces", s->pieces);
-    if (s->stages)
+    if (s->stages) {
         put_count(event, "stages", s->stages);
-    if (s->stages)
         json_text(event, "cuts", s->cuts);
+    }
     put_optimizer(event, s);
     json_text(event, "precision", s->precision);
     put_count(event, "seed", s->seed);

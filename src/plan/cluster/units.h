@@ -40,7 +40,7 @@ typedef struct haul__units {
     int                  gradient_count;
 } haul__units;
 
-/* Modules of a network by their paths; those before others in the forward pass come first. NULL: all that compute. */
+/* Paths of modules of a network, in the order of the forward pass. NULL: those of all modules that compute. */
 typedef struct haul__units_paths {
     const char *const *items;
     int                count;

@@ -21,7 +21,7 @@ int64_t late_pinned_held(void);
 int64_t late_pageable(void);
 /* Copies and fills that have not run yet. */
 int64_t late_pending(void);
-/* Let a device, or the two, do all that they were given. No wait notices it. */
+/* Run all commands that one device, or both, were given. Waits do not count this. */
 void late_run(haul_device *device);
 void late_run_all(void);
 /* Make the host's next wait report a fault. */
