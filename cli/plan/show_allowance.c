@@ -1,5 +1,4 @@
 /* What haul plan --allow chose, for people. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,49 +12,39 @@ const char *allowance_words(const allowance *a, char *out, size_t size)
     return a->split ? "" : haul__chosen_sentence(&a->chosen, out, size);
 }
 
-enum { FACT = 11 /* columns before the text of a fact */ };
-
-static void HAUL_PRINTF(2, 3) print_fact(const char *name, const char *format, ...)
-{
-    char    text[900];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    printf("%-*s", FACT, name);
-    print_wrapped(text, FACT, FACT);
-}
-
 static void print_segments(const allowance *a)
 {
     char text[900];
     if (*haul__segments_names(&a->chosen.keep.segments, text, sizeof text))
-        print_fact("recompute", "%s", text);
+        print_labelled_format("recompute", "%s", text);
 }
 
 static void print_techniques(const allowance *a)
 {
     const haul__chosen *c = &a->chosen;
     if (a->split) {
-        print_fact("split", "%s", c->keep.peak ? "operations run on both devices" : "all operations run on the CPU");
+        print_labelled_format("split", "%s",
+                              c->keep.peak ? "operations run on both devices" : "all operations run on the CPU");
         return;
     }
     if (!c->used)
-        print_fact("keep", "everything fits as it is");
+        print_labelled_format("keep", "everything fits as it is");
     if (c->accumulate > 1)
-        print_fact("accumulate", "%s mini-batches of %s", text_count(c->accumulate),
-                   text_count(c->batch / c->accumulate));
+        print_labelled_format("accumulate", "%s mini-batches of %s", text_count(c->accumulate),
+                              text_count(c->batch / c->accumulate));
     if (c->bf16)
-        print_fact("bf16", "matrix products and convolutions");
+        print_labelled_format("bf16", "matrix products and convolutions");
     if (c->offload)
-        print_fact("offload", "the optimizer's state, %s, to host memory", text_bytes(c->hosted - c->keep.moved));
+        print_labelled_format("offload", "the optimizer's state, %s, to host memory",
+                              text_bytes(c->hosted - c->keep.moved));
     print_segments(a);
     if (c->used & HAUL__ALLOW_SPILL) {
         char tensors[80] = "";
         if (!c->by_use)
             snprintf(tensors, sizeof tensors, " in %s tensors", text_count(c->keep.schedule.count));
-        print_fact("spill", "%s%s to host memory and back in each step%s; costs at most %s", text_bytes(c->moved),
-                   tensors, c->by_use ? ", what is used latest" : "", text_ps(c->spill_ps));
+        print_labelled_format("spill", "%s%s to host memory and back in each step%s; costs at most %s",
+                              text_bytes(c->moved), tensors, c->by_use ? ", what is used latest" : "",
+                              text_ps(c->spill_ps));
     }
 }
 
@@ -87,10 +76,11 @@ bool show_allowance(const allowance *a)
              text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
     print_wrapped(text, 0, 2);
     print_techniques(a);
-    print_fact("step", "%s; without a limit %s", text_ps(c->ps), text_ps_like(c->free_ps, c->ps));
-    print_fact("bound", "%s%s: no allowed way takes less, by the model", text_ps_like(c->bound, c->ps),
-               gap_text(plan_gap(c->ps, c->bound), text, sizeof text));
-    print_fact("peak", "%s on %s; without a limit %s", text_bytes(c->keep.peak), p->names[1], text_bytes(c->free_peak));
+    print_labelled_format("step", "%s; without a limit %s", text_ps(c->ps), text_ps_like(c->free_ps, c->ps));
+    print_labelled_format("bound", "%s%s: no allowed way takes less, by the model", text_ps_like(c->bound, c->ps),
+                          gap_text(plan_gap(c->ps, c->bound), text, sizeof text));
+    print_labelled_format("peak", "%s on %s; without a limit %s", text_bytes(c->keep.peak), p->names[1],
+                          text_bytes(c->free_peak));
     print_next(a);
     if (*allowance_words(a, text, sizeof text)) {
         putchar('\n');

@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,17 @@ void print_labelled(int margin, int indent, const char *name, const char *text)
 {
     printf("%*s%-*s", margin, "", indent - margin, name);
     print_wrapped(text, indent, indent);
+}
+
+void print_labelled_format(const char *name, const char *format, ...)
+{
+    enum { COLUMN = 11 };
+    char    text[900];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print_labelled(0, COLUMN, name, text);
 }
 
 void complain_wrapped(const char *before, const char *text)

@@ -1,5 +1,4 @@
 /* haul group: the ranks that a launcher has started, how they are connected, and how fast. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,16 +75,6 @@ static int count_hosts(const haul_group *g, int size)
     return hosts;
 }
 
-static void HAUL_PRINTF(2, 3) fact(const char *name, const char *format, ...)
-{
-    char    text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    print_labelled(0, 11, name, text);
-}
-
 /* The device of a rank that is a thread; NULL: it is a process. */
 static const char *device_of(const haul_group *g, int rank)
 {
@@ -99,33 +88,33 @@ static void print_rank(const haul_group *g, const haul_group_member *m)
     char        name[24];
     snprintf(name, sizeof name, "rank %d", m->rank);
     if (device)
-        fact(name, "%s: a thread of process %d on host %s", device, m->process, m->host);
+        print_labelled_format(name, "%s: a thread of process %d on host %s", device, m->process, m->host);
     else
-        fact(name, "host %s, process %d", m->host, m->process);
+        print_labelled_format(name, "host %s, process %d", m->host, m->process);
 }
 
 static void print_text(const haul_group *g, const haul_group_properties *p, const speeds *s)
 {
     const int hosts = count_hosts(g, p->size);
-    fact("ranks", "%d on %d host%s", p->size, hosts, hosts == 1 ? "" : "s");
+    print_labelled_format("ranks", "%d on %d host%s", p->size, hosts, hosts == 1 ? "" : "s");
     if (*p->library)
-        fact("library", "%s (%s): %s", p->library, p->family, p->version);
+        print_labelled_format("library", "%s (%s): %s", p->library, p->family, p->version);
     else
-        fact("library", p->size > 1 ? "none: the ranks are threads" : "none: this process is alone");
+        print_labelled_format("library", p->size > 1 ? "none: the ranks are threads" : "none: this process is alone");
     for (int r = 0; r < p->size; r++) {
         haul_group_member m;
         if (!haul_group_member_get(g, r, &m))
             print_rank(g, &m);
     }
-    fact("limit", "%g s for a rank to reach a collective", p->limit);
+    print_labelled_format("limit", "%g s for a rank to reach a collective", p->limit);
     if (p->size == 1) {
         putchar('\n');
         print_wrapped("Start several processes with a launcher: mpirun -n 4 haul group", 0, 0);
         return;
     }
-    fact("latency", "%s for a barrier", text_seconds_like(s->latency, s->sum));
-    fact("sum", "%s for 16 MiB of f32; each rank sends %s", text_seconds(s->sum),
-         text_rate((int64_t)s->bandwidth, false));
+    print_labelled_format("latency", "%s for a barrier", text_seconds_like(s->latency, s->sum));
+    print_labelled_format("sum", "%s for 16 MiB of f32; each rank sends %s", text_seconds(s->sum),
+                          text_rate((int64_t)s->bandwidth, false));
 }
 
 static bool print_json(const haul_group *g, const haul_group_properties *p, const speeds *s)
