@@ -4,6 +4,7 @@
 #include <haul/device.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "core/object.h"
 #include "core/thread.h"
 
@@ -20,6 +21,7 @@ haul_status haul__device_check(const haul_device *device, const char *operation,
     if (atomic_load_explicit(&device->lost, memory_order_acquire) == 2)
         return haul__fail(device->why_status, operation, argument,
                           "%s failed before and cannot be used again in this process: %s", device->name, device->why);
+    HAUL__ASSERT(device->backend && device->properties.name == device->name);
     return HAUL_OK;
 }
 
@@ -111,6 +113,7 @@ haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const
                           "tensors cannot have the dtype %s; use one of bool, u8, u16, u32, u64, i8, i16, i32, i64, "
                           "f16, bf16, f32, f64",
                           haul_dtype_name(dtype));
+    HAUL__ASSERT(haul_dtype_bits(dtype) == 8 * (int)haul__dtype_size(dtype)); /* tensors have elements of whole bytes */
     if (dtype == HAUL_F64 && !device->properties.has_f64)
         return haul__fail(HAUL_DTYPE, operation, "dtype", "%s does not support f64; use f32 there", device->name);
     return HAUL_OK;

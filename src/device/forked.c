@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul_status refuse(const haul_device *device)
@@ -118,6 +119,7 @@ static haul_status forked_timing_read(haul_device *device, void *timing, void *o
 
 void haul__backend_forked(const haul__backend *original, haul__backend *out)
 {
+    HAUL__ASSERT(out != original && !original->host_memory && !original->no_data); /* it has a driver */
     *out = *original;
     out->open = forked_open;
     out->start = forked_start;
@@ -135,6 +137,7 @@ void haul__backend_forked(const haul__backend *original, haul__backend *out)
     out->sync = forked_sync;
     out->event_record = forked_event_record;
     out->event_wait = original->event_wait ? forked_sync : NULL;
+    HAUL__ASSERT(!original->timing_begin == !original->timing_end && !original->timing_read == !original->timing_free);
     out->event_query = NULL;
     out->event_free = forget_handle;
     out->timing_begin = original->timing_begin ? forked_event_record : NULL;

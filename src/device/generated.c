@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "device/device.h"
 #include "events/events.h"
 
@@ -28,6 +29,7 @@ static const haul__kernel *find(const haul_device *device, const char *text, hau
 
 static void publish(entry *e)
 {
+    HAUL__ASSERT(e->device && e->text && !e->next);
     e->next = atomic_load(&entries);
     while (!atomic_compare_exchange_weak(&entries, &e->next, e))
         continue;
@@ -35,6 +37,7 @@ static void publish(entry *e)
 
 static haul_status compile(entry *e, const char *name, const char *shown)
 {
+    HAUL__ASSERT(haul__device_compiles_text(e->device));
     char       *unit = haul__format("%s %p", name, (void *)e); /* units of one name would be one program */
     haul_status status = unit ? HAUL_OK : haul__fail_memory(shown, strlen(name));
     if (!status)
@@ -78,6 +81,7 @@ const haul__kernel *haul__kernel_of_text(haul_device *device, const char *name, 
     kernel = find(device, text, dtype);
     if (!kernel)
         kernel = make(device, name, text, dtype, shown);
+    HAUL__ASSERT(find(device, text, dtype) == kernel);
     pthread_mutex_unlock(&device->kernels_lock);
     haul__events_release();
     return kernel;

@@ -91,6 +91,7 @@ static void await_clear(haul__stream *s, const char *operation)
 /* Kept for the life of the process, like the device. */
 static haul_status make(haul_device *device, const char *operation)
 {
+    HAUL__ASSERT(!device->backend->synchronous && !faults_of(device)); /* a device has one record */
     faults *f = haul__calloc(1, sizeof *f);
     if (!f)
         return haul__fail_memory(operation, sizeof *f);
@@ -137,6 +138,7 @@ haul_status haul__index_fault_buffer(haul_device *device, const char *operation,
         pthread_mutex_unlock(&device->kernels_lock);
         haul__events_release();
     }
+    HAUL__ASSERT(status || faults_of(device)->device == device);
     if (!status)
         *out = &faults_of(device)->record.buffer;
     return status;
@@ -160,6 +162,7 @@ static void find_due(faults *f)
     for (int i = 0; i < COPIES; i++)
         if (f->tickets[i] && (!first || f->tickets[i] < first))
             first = f->tickets[i];
+    HAUL__ASSERT(first <= atomic_load(&f->device->compute->submitted));
     atomic_store(&f->due, first);
 }
 
@@ -205,7 +208,7 @@ static void read_record(faults *f)
 void haul__index_faults_launched(haul_device *device, uint64_t ticket)
 {
     faults *f = faults_of(device);
-    HAUL__ASSERT(f && ticket > f->launched);
+    HAUL__ASSERT(f && ticket > f->launched && ticket <= atomic_load(&device->compute->submitted));
     f->launched = ticket;
     if (!atomic_load(&f->due))
         atomic_store(&f->due, ticket);
@@ -227,6 +230,7 @@ uint64_t haul__index_faults_behind(haul__stream *s)
 void haul__index_faults_reached(haul_device *device, uint64_t ticket)
 {
     faults *f = faults_of(device);
+    HAUL__ASSERT(!f || ticket <= atomic_load(&device->compute->submitted));
     if (f)
         haul__raise_to(&f->reached, ticket);
 }
@@ -268,6 +272,7 @@ static haul_status report(faults *f)
         uint64_t first = atomic_load(&f->due), reached = reached_of(f), missing = 0;
         if (!first || first > reached)
             return HAUL_OK;
+        HAUL__ASSERT(reached <= atomic_load(&s->submitted));
         pthread_mutex_lock(&s->lock);
         bool noted = take_noted(f, reached, record);
         if (!noted)

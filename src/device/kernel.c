@@ -35,6 +35,7 @@ haul_status haul__kernel_compile(haul_device *device, const haul__unit *unit, co
                           device->name);
     if (hostile_compiler(device, shown))
         return haul_error_status();
+    HAUL__ASSERT(unit->kernel && (unit->text || device->backend->precompiled));
     const int64_t     start = haul__now_ns();
     const haul_status status = device->backend->compile(device, unit, kernel);
     if (!device->backend->precompiled)
@@ -76,6 +77,7 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
 
 static _Atomic(haul__kernel *) *slot_of(const haul_device *device, int id, haul_dtype dtype)
 {
+    HAUL__ASSERT(0 <= id && id < haul__kernel_count + HAUL__KERNELS_ADDED && dtype < HAUL_DTYPE_END);
     return &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
 }
 
@@ -86,7 +88,7 @@ static haul__kernel *publish(haul_device *device, int id, haul_dtype dtype)
     const haul_dtype         compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
     _Atomic(haul__kernel *) *shared = slot_of(device, id, compiled_for);
     haul__kernel            *kernel = atomic_load_explicit(shared, memory_order_acquire);
-    HAUL__ASSERT(id >= 0 && dtype < HAUL_DTYPE_END && compiled_for < HAUL_DTYPE_END);
+    HAUL__ASSERT(!atomic_load(slot_of(device, id, dtype))); /* under the lock each is published once */
     if (!kernel)
         kernel = compile(device, id, compiled_for);
     atomic_store_explicit(shared, kernel, memory_order_release);
@@ -118,6 +120,7 @@ size_t haul__kernel_slots(void)
 void haul__kernel_foresee(haul_device *device, int id, haul_dtype dtype)
 {
     const haul_dtype compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
+    HAUL__ASSERT(0 <= id && (size_t)id * HAUL_DTYPE_END + compiled_for < haul__kernel_slots());
     atomic_store_explicit(&device->foreseen[(size_t)id * HAUL_DTYPE_END + compiled_for], 1, memory_order_relaxed);
 }
 

@@ -1,5 +1,7 @@
 #include "device/link.h"
 
+#include "base/assert.h"
+
 /* Old copies count half as much after so many bytes. Threads may lose each other's last copy, which changes little. */
 enum { REMEMBERED = 1 << 30 };
 
@@ -7,6 +9,7 @@ void haul__link_end(haul_device *device, size_t bytes, int64_t start)
 {
     if (!start)
         return;
+    HAUL__ASSERT(bytes > 0 && bytes <= INT64_MAX / 2); /* the sum of a remembered half and one copy fits */
     const long long ns = haul__now_ns() - start;
     const long long all = atomic_fetch_add(&device->link_bytes, (long long)bytes) + (long long)bytes;
     const long long all_ns = atomic_fetch_add(&device->link_ns, ns) + ns;

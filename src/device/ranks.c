@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 const haul__rank_library *haul__device_ranks(const haul_device *device)
 {
     return device->backend == &haul__backend_cuda ? &haul__cuda_ranks : NULL;
@@ -11,6 +13,7 @@ static haul_status run(haul__stream *s, const haul__command *c)
 {
     const haul__rank_exchange *e;
     memcpy(&e, c->params, sizeof e);
+    HAUL__ASSERT(c->params_size == sizeof e && e->device == s->device && s == s->device->download);
     return haul__device_ranks(s->device)->exchange(s, e->connection, e->messages, e->count);
 }
 

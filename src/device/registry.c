@@ -129,6 +129,7 @@ static int count_of(int b)
         haul__fork_watch(); /* without memory for it, children are not protected */
         registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
         registry.counted[b] = true;
+        HAUL__ASSERT(registry.counts[b] >= 0);
     }
     return registry.counts[b];
 }
@@ -169,6 +170,7 @@ static haul_device *device_new(int b, int index)
         haul__free(device);
         return NULL;
     }
+    HAUL__ASSERT(!device->valid && !device->compute); /* until it is opened, and started */
     pthread_mutex_init(&device->kernels_lock, NULL);
     return device;
 }
@@ -193,6 +195,7 @@ static const char *bare_message(void)
 
 static void not_usable(haul_device *device, haul_status status)
 {
+    HAUL__ASSERT(status != HAUL_OK && *haul_error_message()); /* the reason is the last error */
     device->valid = false;
     device->why_status = status;
     snprintf(device->why, sizeof device->why, "device \"%s\" cannot be used: %.380s", device->name, bare_message());
@@ -205,6 +208,7 @@ static haul_device *open_device(int b, int index)
     for (int i = 0; i < registry.device_count; i++)
         if (registry.devices[i]->backend == backends[b] && registry.devices[i]->index == index)
             return registry.devices[i];
+    HAUL__ASSERT(!registry.counted[b] || index < registry.counts[b] || backends[b]->names);
     if (registry.device_count == HAUL__MAX_DEVICES)
         return &no_room;
 
@@ -244,6 +248,7 @@ static haul_device *start_device(haul_device *device)
     if (status && status != HAUL_OUT_OF_MEMORY)
         not_usable(device, status);
     haul__error_restore(&before);
+    HAUL__ASSERT(status || device->compute->device == device);
     return status == HAUL_OUT_OF_MEMORY ? &no_memory : device;
 }
 
@@ -323,6 +328,7 @@ static bool parse(const char *name, spelling *out)
     }
     out->word[size] = '\0';
     out->index = -1;
+    HAUL__ASSERT(size < sizeof out->word);
     if (*p == ':') {
         out->index = 0;
         const char *digits = ++p;
@@ -354,6 +360,7 @@ static int find_gpus(haul_device *out[HAUL__MAX_DEVICES])
             int          at = found;
             if (!device->valid || device->properties.kind != HAUL_KIND_GPU || found == HAUL__MAX_DEVICES)
                 continue;
+            HAUL__ASSERT(device->backend == backends[b] && device->index == i);
             for (; at > 0 && better_gpu(&device->properties, &out[at - 1]->properties); at--)
                 out[at] = out[at - 1];
             out[at] = device;
@@ -375,6 +382,7 @@ static haul_device *resolve_gpu(const char *name, const spelling *s, bool else_c
     }
     if (else_cpu)
         return open_device(0, 0);
+    HAUL__ASSERT(found <= count && found <= index); /* else the search had returned one */
     if (found == 0)
         return invalid(name,
                        "no device \"%.40s\": no GPU was found; available: %s (\"auto\" uses a GPU when it finds one)",
@@ -392,6 +400,7 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
     existing(names, sizeof names);
     if (count == 0)
         return invalid(name, "no device \"%.40s\": %.230s; available: %s", name, registry.why[b], names);
+    HAUL__ASSERT(!backends[b]->only_one || count == 1);
     if (backends[b]->only_one)
         return invalid(name, "no device \"%.40s\": there is one %s, called \"%s\"; available: %s", name,
                        backends[b]->name, backends[b]->name, names);
@@ -482,6 +491,7 @@ haul_device *haul_device_get(const char *name)
         return haul_cpu();
     pthread_mutex_lock(&registry.lock);
     haul_device *device = start_device(resolve(name));
+    HAUL__ASSERT(!device->valid || device->compute); /* users receive no device that was not started */
     pthread_mutex_unlock(&registry.lock);
     return device;
 }
@@ -493,6 +503,7 @@ haul_device *haul_cpu(void)
         return device;
     pthread_mutex_lock(&registry.lock);
     device = start_device(open_device(0, 0));
+    HAUL__ASSERT(!device->valid || device->backend->host_memory); /* the CPU is the first backend */
     pthread_mutex_unlock(&registry.lock);
     if (device->valid)
         atomic_store_explicit(&the_cpu, device, memory_order_release);
@@ -514,6 +525,7 @@ haul_device *haul__device_in_use(int slot)
 {
     pthread_mutex_lock(&registry.lock);
     haul_device *device = slot < registry.device_count ? registry.devices[slot] : NULL;
+    HAUL__ASSERT(slot >= 0 && (!device || device->slot == slot));
     if (device && (!device->valid || !device->compute))
         device = NULL;
     pthread_mutex_unlock(&registry.lock);

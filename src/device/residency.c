@@ -124,6 +124,7 @@ haul_status haul__residency_bring(const haul__command *c)
     haul__bring_back *bring_back = atomic_load(&bring);
     HAUL__ASSERT(bring_back); /* 4 */
     const haul_status status = bring_back(c);
+    HAUL__ASSERT(status || all_present(c)); /* 5 */
     haul__residency_give();
     return status;
 }

@@ -107,6 +107,7 @@ void haul__speeds_add_learnt(const haul_device *device, haul__machine *m)
     haul__error_save(&before);
     haul__machine *learnt = load(device, LEARNT);
     const int      at = haul__machine_find(m, device->name);
+    HAUL__ASSERT(at < m->device_count && (!learnt || learnt->device_count > 0));
     for (int i = 0; learnt && at >= 0 && i < learnt->devices[learnt->device_count - 1].learnt_count; i++)
         haul__machine_learn(&m->devices[at], &learnt->devices[learnt->device_count - 1].learnt[i]);
     haul__free(learnt);
@@ -124,6 +125,7 @@ void haul__speeds_store(const haul_device *device, const haul__machine *measured
 {
     store(device, MEASURED, measured);
     haul__machine *expected = &nothing;
+    HAUL__ASSERT(device->slot >= 0 && device->slot < HAUL__MAX_DEVICES);
     atomic_compare_exchange_strong(&known[device->slot], &expected, NULL);
 }
 
@@ -138,7 +140,8 @@ static const haul__machine *find_measured(const haul_device *device)
         else
             haul__free(read);
     }
-    return m && m != &nothing ? m : NULL;
+    HAUL__ASSERT(m); /* the exchange failed only if another thread put one there */
+    return m != &nothing ? m : NULL;
 }
 
 /* ---- assumed ---- */
@@ -168,6 +171,7 @@ static void make_assumed(void)
             link->to = up;
             if (shares)
                 link->pinned = link->pageable = host->bytes_per_second / 2;
+            HAUL__ASSERT(link->pinned > 0 && link->pageable > 0 && link->from != link->to);
         }
     }
 }
@@ -185,6 +189,7 @@ haul__speeds haul__speeds_of(const haul_device *device)
 {
     haul__speeds s = {.assumed = false};
     s.machine = haul__sim_machine(device, &s.number);
+    HAUL__ASSERT(!s.machine || (0 <= s.number && s.number < s.machine->device_count));
     if (s.machine)
         return s;
     s.machine = find_measured(device);
@@ -199,5 +204,6 @@ int64_t haul__speeds_copy_time(const haul_device *from, const haul_device *to, i
         return haul__machine_copy_time(a.machine, a.number, b.number, bytes, pinned);
     const int64_t down = a.number ? haul__machine_copy_time(a.machine, a.number, 0, bytes, pinned) : 0;
     const int64_t up = b.number ? haul__machine_copy_time(b.machine, 0, b.number, bytes, pinned) : 0;
+    HAUL__ASSERT(0 <= down && down <= HAUL__MACHINE_MOST_PS && 0 <= up && up <= HAUL__MACHINE_MOST_PS);
     return smaller(down + up, HAUL__MACHINE_MOST_PS);
 }

@@ -194,6 +194,7 @@ void haul__stream_ask(haul__stream *s, uint64_t ticket, bool anew)
     struct haul__point *newest = NULL;
     haul__error_record  before;
     haul__error_save(&before);
+    HAUL__ASSERT(ticket > 0); /* 4 */
     while (use_reached((haul__use){s, ticket}))
         ticket = atomic_load(&s->completed) + 1;
     if (anew && s->device->backend->event_query && point_for(s, atomic_load(&s->submitted), &newest))
@@ -246,7 +247,7 @@ void haul__uses_init(haul__uses *uses)
 
 void haul__uses_forget(haul__uses *uses)
 {
-    HAUL__ASSERT(haul__fork_count() > 0);
+    HAUL__ASSERT(haul__fork_count() > 0 && 0 <= uses->read_count && uses->read_count <= HAUL__MAX_READS); /* 5 */
     atomic_store(&uses->lock, false);
     uses->write = (haul__use){0};
     uses->read_count = 0;
@@ -357,6 +358,7 @@ static void mark(haul__uses *uses, haul__use use, bool write)
         atomic_store_explicit(&uses->any, true, memory_order_release);
         haul__spin_unlock(&uses->lock);
         if (!added) { /* more streams than slots: wait for one */
+            HAUL__ASSERT(first.stream && first.ticket > 0 && first.stream != use.stream); /* 4, 5 */
             haul__uses one = {.lock = false, .any = true, .read_count = 1, .reads = {first}};
             haul__uses_finish(&one, NULL);
             haul__spin_lock(&uses->lock);

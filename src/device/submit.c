@@ -114,6 +114,7 @@ static void mark_all(const haul__command *c, haul__use use)
 static haul_status hand_over(haul__stream *s, const haul__command *c, const traits *kind)
 {
     haul_status (*run)(haul__stream *, const haul__command *) = kind->on_host ? call : give;
+    HAUL__ASSERT(c->run || (c->kind != HAUL__COMMAND_LIBRARY && c->kind != HAUL__COMMAND_CALLBACK));
     return haul__watched(HAUL_EVENT_COMMAND) ? haul__timing_give(s, c, run) : run(s, c);
 }
 

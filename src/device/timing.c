@@ -251,6 +251,7 @@ static void place(haul__stream *keeper, timed *done)
 static void report(timed *t)
 {
     t->event.submitted = t->event.time;
+    HAUL__ASSERT(!t->placed || !t->timing); /* a timing that was read is the anchor's, or was freed */
     int64_t began = t->placed ? t->began : haul__now_ns();
     int64_t duration = t->placed ? t->duration : 0;
     emit(&t->event, HAUL_EVENT_COMMAND_STARTED, began, 0);
@@ -278,6 +279,7 @@ static uint64_t oldest(haul__stream *s)
     pthread_mutex_lock(&s->lock);
     const timed *t = atomic_load_explicit(&s->timed, memory_order_relaxed);
     uint64_t     ticket = t ? t->ticket : 0;
+    HAUL__ASSERT(ticket <= atomic_load(&s->submitted)); /* the lock is held until a command has its ticket */
     pthread_mutex_unlock(&s->lock);
     return ticket;
 }
@@ -312,6 +314,7 @@ static void drop_stream(haul__stream *s)
     timed *all = atomic_exchange_explicit(&s->timed, NULL, memory_order_relaxed);
     atomic_store_explicit(&s->timed_count, 0, memory_order_relaxed);
     void *last = s->anchor;
+    HAUL__ASSERT(!last || s == s->device->compute);
     s->anchor = NULL;
     pthread_mutex_unlock(&s->lock);
     if (last)

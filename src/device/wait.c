@@ -120,6 +120,7 @@ haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *
 {
     int64_t     start = haul__now_ns();
     haul_status status = device->backend->alloc(device, bytes, NULL, out);
+    HAUL__ASSERT(status || out->host || out->handle);
     if (!status)
         atomic_fetch_add(&device->obtained, (long long)bytes);
     haul__driver_called(device, operation, "obtained memory", bytes, start);
@@ -141,6 +142,7 @@ haul_status haul__device_sub_buffer_alloc(haul_device *device, size_t bytes, hau
 {
     haul__buffer buffer = {0};
     haul_status  status = device->backend->alloc(device, bytes, &place, &buffer);
+    HAUL__ASSERT(device->sub_buffers && (status || buffer.handle));
     *handle = buffer.handle;
     return status;
 }
@@ -162,6 +164,7 @@ haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **ou
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation)
 {
     int64_t start = haul__now_ns();
+    HAUL__ASSERT(memory);
     device->backend->host_free(device, memory, handle);
     haul__driver_called(device, operation, "gave pinned memory back", bytes, start);
 }
