@@ -94,6 +94,7 @@ static haul_status name_call(const haul__call *c, haul_status status)
 /* Operations that `compute` calls are not recorded: the call's own node knows how to differentiate it. */
 static haul_status compute(haul__call *c)
 {
+    HAUL__ASSERT(c->inferred && !c->operation->compose);
     if (haul__is_dry() && haul__dry_call_describe(c))
         return haul_error_status();
     if (!has_work(c))
@@ -123,6 +124,7 @@ static haul_tensor *taken(haul_scope *scope, haul_tensor *t)
     haul_tensor *handle = haul__tensor_alias(t);
     if (!handle)
         return NULL;
+    HAUL__ASSERT(!handle->node); /* an alias has no graph, so there is none to release */
     handle->node = t->node;
     handle->node_result = t->node_result;
     haul__object_keep(t->node);
@@ -132,6 +134,7 @@ static haul_tensor *taken(haul_scope *scope, haul_tensor *t)
 static haul_status compose(haul__call *c, haul_scope *scope)
 {
     haul_tensor *made[HAUL__MAX_RESULTS];
+    HAUL__ASSERT(!c->inferred && c->view_of < 0); /* the results are whole tensors, and nothing is given back */
     if (c->operation->gradient)
         haul__thread()->no_grad = true; /* the scope restores both */
     if (c->into && haul__autocast_begun())
@@ -291,6 +294,7 @@ static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
 static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_tensor *const *outs, haul_scope *scope)
 {
     c->into = true;
+    HAUL__ASSERT(c->result_count > 0 && !c->inferred);
     c->target = haul__is_tensor(outs[0]) && outs[0]->storage ? outs[0]->storage->device : NULL;
     haul_status status = haul__take_operands(c, operands);
     if (!status && c->records)
@@ -312,6 +316,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
         if (!status)
             status = compute(c);
     }
+    HAUL__ASSERT(status || are_sound(c->results, c->result_count));
     if (!status)
         status = finish_targets(c, outs);
     if (status)

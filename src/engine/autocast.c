@@ -34,7 +34,9 @@ static haul_dtype dtype_on(const haul_device *device)
     uint32_t bits = haul__thread()->words[HAUL__AUTOCAST];
     if (!bits || (bits & HAUL__AUTOCAST_PAUSED))
         return HAUL_DTYPE_NONE;
-    return dtypes[bits >> (SLOT_BITS * device->backend_slot) & SLOT_MASK];
+    const uint32_t code = bits >> (SLOT_BITS * device->backend_slot) & SLOT_MASK;
+    HAUL__ASSERT(code < sizeof dtypes / sizeof *dtypes);
+    return dtypes[code];
 }
 
 static uint32_t code_of(haul_dtype dtype)
@@ -77,6 +79,7 @@ haul_autocast_state haul_autocast_begin(const char *devices, haul_dtype dtype)
     }
     if (slots_named(devices, &mask))
         return before;
+    HAUL__ASSERT(!(mask & (HAUL__AUTOCAST_BEGUN | HAUL__AUTOCAST_PAUSED))); /* all backends have slots below these */
     for (int slot = 0; slot < haul__backend_count(); slot++)
         each |= in_slot(slot, code_of(dtype));
     haul__thread()->words[HAUL__AUTOCAST] = (before.bits & ~mask) | (each & mask) | HAUL__AUTOCAST_BEGUN;
@@ -124,6 +127,7 @@ static void free_cast(kept_cast *k)
 {
     if (!k)
         return;
+    HAUL__ASSERT(k->cast->storage != k->storage && k->cast->dtype != HAUL_F32);
     haul__derived_drop(k->storage, k->cast->storage);
     haul__object_release(k->leaf);
     haul__object_release(k->storage);
@@ -169,7 +173,8 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     const cast_table      *table = table_get(false);
     const haul__map_entry *e = table ? haul__map_find(&table->casts, leaf) : NULL;
     const kept_cast       *k = e ? e->value : NULL;
-    bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
+    HAUL__ASSERT(!k || k->leaf == leaf);
+    bool right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
                  (k->cast->storage->planned ? haul__dry_run_planned(k->cast->storage) : !haul__is_recorded());
     return right ? k->cast : NULL;
@@ -218,6 +223,7 @@ static haul_tensor *lowered(haul_tensor *t, haul_dtype dtype)
 
 haul_status haul__autocast_operands(haul__call *c)
 {
+    HAUL__ASSERT(c->device && !c->into);
     haul_dtype dtype = dtype_on(c->device);
     if (!dtype || c->operation->autocast != HAUL__LOWER)
         return HAUL_OK;

@@ -23,6 +23,7 @@ haul_tensor *haul__dense_temporary(const haul__call *c, haul_device *device, hau
                                                           : haul__storage_alloc(device, bytes, origin);
     haul__shape_strides_like(&like->shape, like->strides, strides);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, &like->shape, strides, 0);
+    HAUL__ASSERT(haul__failed(t) || (haul__tensor_is_gap_free(t) && haul__tensor_is_sound(t)));
     haul__object_release(storage);
     return haul__own(t, origin);
 }

@@ -83,6 +83,7 @@ void haul__dry_call_launch(const haul__launch *l)
         return;
     memcpy(&p, l->params, sizeof p);
     const int count = l->out_count + l->in_count;
+    HAUL__ASSERT(0 < count && count <= (int)(sizeof p.strides / sizeof *p.strides));
     call->launch = (haul__program_launch){
         .kernel = l->kernel, .is_flat = haul__layout_is_flat(&p, count), .scalars = {p.scalars[0], p.scalars[1]}};
     for (int k = 0; k < count && call->launch.is_flat; k++)

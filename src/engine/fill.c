@@ -35,6 +35,7 @@ static haul_status fill_dense(haul_tensor *to, double value, const char *origin)
 /* By broadcasting one element, which is in `storage`; NULL is an error. */
 static haul_status fill_by_kernel(haul_tensor *to, haul__storage *storage, double value, const char *origin)
 {
+    HAUL__ASSERT(!storage || storage->device == to->storage->device);
     haul_tensor *one = haul__tensor_wrap(storage, to->dtype, &HAUL_SCALAR_SHAPE, NULL, 0);
     haul_status  status = haul__failed(one) ? haul_error_status() : fill_dense(one, value, origin);
     if (!status)

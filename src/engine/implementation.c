@@ -70,6 +70,7 @@ static void note(char *refused, const haul__implementation *entry, const attempt
 {
     char   size[32];
     size_t used = strlen(refused);
+    HAUL__ASSERT(used < REFUSED && (a->refused || a->why));
     if (a->refused)
         haul__size_text(a->refused, size, sizeof size);
     snprintf(refused + used, REFUSED - used, "%s%s: %s%s%s", used ? "; " : "", haul__implementation_name(entry->id),

@@ -165,6 +165,7 @@ static haul_status call_once(const haul__call *c, const haul__library *l, size_t
     haul__region   buffers[HAUL__MAX_LIBRARY_OUTPUTS + 1 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = l->out_count + (scratch ? 1 : 0);
     HAUL__ASSERT(!scratch || scratch->bytes >= scratch_bytes);
+    HAUL__ASSERT(l->out_count <= HAUL__MAX_LIBRARY_OUTPUTS && l->in_count <= HAUL__MAX_LIBRARY_INPUTS);
     for (int i = 0; i < l->out_count; i++)
         buffers[i] = (haul__region){l->outs[i]->storage, 0};
     buffers[l->out_count] = (haul__region){scratch, 0};

@@ -2,6 +2,7 @@
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
@@ -101,6 +102,7 @@ static haul_status infer_to(haul__call *c)
     haul_status status = describe_moved(c, a->device, a->dtype);
     if (status || !a->keeps || c->view_of >= 0)
         return status;
+    HAUL__ASSERT(!c->results[0]->storage);
     const haul__form form = form_on(x, a->device);
     c->results[0]->storage = haul__derived_find(x, &form);
     a->kept = c->results[0]->storage != NULL;
@@ -110,7 +112,8 @@ static haul_status infer_to(haul__call *c)
 static haul_status compute_to(haul__call *c)
 {
     const move_attributes *a = haul__attributes(c);
-    haul_status            status = a->kept ? HAUL_OK : compute_move(c);
+    HAUL__ASSERT(!a->kept || a->keeps);
+    haul_status status = a->kept ? HAUL_OK : compute_move(c);
     if (!status && a->keeps && !a->kept) {
         const haul__form form = form_on(c->operands[0], a->device);
         if (haul__is_dry())
@@ -199,6 +202,7 @@ static haul_status infer_cast(haul__call *c)
     haul_status      status = describe_moved(c, c->device, a->dtype);
     if (status || !a->keeps || c->view_of >= 0)
         return status;
+    HAUL__ASSERT(!c->results[0]->storage);
     haul__form form = form_of(c->results[0]);
     c->results[0]->storage = haul__derived_find(c->operands[0], &form);
     a->kept = c->results[0]->storage != NULL;

@@ -118,6 +118,7 @@ haul__node *haul__node_over(const haul__operation *operation, const haul__edge *
 haul__edge haul__edge_to(haul_tensor *t)
 {
     haul__edge edge = {.shape = t->shape, .dtype = t->dtype, .device = t->storage->device};
+    HAUL__ASSERT(!t->node || (t->node_result >= 0 && t->node_result < t->node->result_count));
     if (t->node) {
         edge.node = t->node;
         edge.result = t->node_result;
@@ -166,6 +167,7 @@ static bool save(haul__saved_tensor *saved, uint32_t *set, int i, const haul_ten
 static bool save_all(haul__node *node, const haul__call *c)
 {
     bool fine = true;
+    HAUL__ASSERT(!(c->saves >> HAUL__MAX_OPERANDS) && !(c->saves_results >> HAUL__MAX_RESULTS));
     if (haul__thread()->words[HAUL__RECOMPUTE] & HAUL__BARE) {
         node->bare = c->saves || c->saves_results ? haul__bare_in_function : NULL;
         return true;
@@ -213,6 +215,7 @@ haul_status haul__node_record(haul__call *c)
     haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
+    HAUL__ASSERT(c->wanted && c->result_count > 0);
     if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry() || haul__is_planned() || haul__checks(HAUL__CHECKS_BACKWARD))
         note_path(node);
     for (int i = 0; i < c->count; i++)
@@ -304,6 +307,7 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
                             haul_tensor *leaf)
 {
     uint64_t now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
+    HAUL__ASSERT(now >= saved->version); /* a version only grows once a node has it */
     if (now != saved->version) {
         haul__fail(HAUL_GRAPH, node->operation->name, NULL,
                    "a tensor that the gradient needs was changed in place %llu time%s since; work on a copy made by "
@@ -334,6 +338,7 @@ static haul_status restore_all(haul__node *node, haul__gradient *g)
 {
     if (node->bare)
         return haul__node_refuse(node);
+    HAUL__ASSERT(node->edge_count >= HAUL__MAX_OPERANDS || !(node->saves >> node->edge_count));
     for (uint32_t left = node->saves; left; left &= left - 1) {
         const int         i = __builtin_ctz(left);
         const haul__edge *edge = &node->edges[i];

@@ -67,6 +67,7 @@ static haul_status fix_own(haul__call *c)
         const haul__operand *spec = haul__operand_spec(c, i);
         if (!spec->accepts || haul__is_none(c->operands[i]))
             continue;
+        HAUL__ASSERT(!spec->becomes || (spec->accepts >> spec->becomes & 1)); /* its own form is accepted */
         if (check_accepted(c, i, spec->accepts))
             return haul_error_status();
         if (spec->becomes && c->operands[i]->dtype != spec->becomes &&
@@ -223,6 +224,7 @@ static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *fo
     haul_device           *device = NULL;
     haul_dtype             shared = HAUL_DTYPE_NONE;
     bool                   mixed = false, same_dtype = true, packed = true;
+    HAUL__ASSERT(operation->repeat ? c->count % operation->repeat == 0 : c->count <= HAUL__MAX_OPERANDS);
     if (operation->repeat && (c->count < 1 || !operands))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation->name, haul__operand_name(c, 0),
                           "%d tensors are given; at least one is needed", operands ? c->count : 0);
@@ -235,6 +237,7 @@ static haul_status look_at(haul__call *c, haul_tensor *const *operands, look *fo
                 return refuse_none(c, i);
             continue;
         }
+        HAUL__ASSERT(!spec->written || i < 64);
         c->writes |= (uint64_t)spec->written << i % 64;
         device = device ? device : t->storage->device;
         mixed = mixed || t->storage->device != device;
@@ -268,6 +271,7 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
         if (!status)
             status = follow_rule(c);
     }
+    HAUL__ASSERT(status || !c->count || c->device);
     c->inputs = c->operands;
     if (!status && !haul__thread()->no_grad)
         status = haul__find_gradients(c);

@@ -1,6 +1,7 @@
 #include "engine/price.h"
 
 #include "backends/sim/sim.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 
 static haul_dtype dtype_of(const haul__call *c)
@@ -17,7 +18,8 @@ static haul_dtype dtype_of(const haul__call *c)
 
 static int64_t weights_of(const haul__call *c)
 {
-    const int          at = haul__work_weight(c->operation->name, c->count);
+    const int at = haul__work_weight(c->operation->name, c->count);
+    HAUL__ASSERT(at < c->count + c->result_count);
     const haul_tensor *t = at < 0 ? NULL : at < c->count ? c->operands[at] : c->results[at - c->count];
     return t && !haul__is_none(t) ? (int64_t)haul_tensor_bytes(t) : 0;
 }

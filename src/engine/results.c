@@ -56,6 +56,7 @@ haul_status haul__describe_like(haul__call *c, int i, haul_dtype dtype, const ha
         return describe_same(c->results[i], dtype, like);
     if (like->contiguous)
         return haul__describe(c, i, dtype, shape);
+    HAUL__ASSERT(shape->ndim == like->shape.ndim);
     haul__shape_strides_like(shape, like->strides, strides);
     return haul__describe_strided(c, i, dtype, shape, strides);
 }
@@ -241,6 +242,7 @@ haul_status haul__check_written(const haul__call *c)
 {
     for (uint64_t left = c->writes; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
+        HAUL__ASSERT(i < c->count && haul__is_tensor(c->operands[i]));
         if (haul__check_writable(c->operation->name, haul__operand_name(c, i), c->operands[i]))
             return haul_error_status();
     }

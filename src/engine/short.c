@@ -172,6 +172,7 @@ HOT haul_tensor *haul__apply_short(const haul__operation *operation, const void 
     const haul__kernel *kernel = short_kernel(operation, operands, count, &tracked);
     if (!kernel)
         return haul__apply_long(operation, attributes, operands, count);
+    HAUL__ASSERT(!attributes || operation->attributes_size == 2 * sizeof(double));
     haul_tensor *y = result_like(operation, operands[0]);
     if (y && (launch(operation, kernel, attributes, y, operands, count) ||
               (tracked && record_pointwise(operation, attributes, operands, count, y)))) {
@@ -234,6 +235,7 @@ HOT haul_tensor *haul__apply_view(const haul__operation *operation, const void *
     haul_tensor *y = haul__tensor_new();
     if (!y)
         return haul__failed_tensor();
+    HAUL__ASSERT(count == 1);
     begin(&c, operation, attributes, operands, 1, y);
     c.device = x->storage->device;
     haul_status status = describe_view(&c, x);

@@ -224,6 +224,18 @@ static void test_mixed__leaves_what_is_written(void **state)
     haul_scope_pop(scope);
 }
 
+/* The operation goes to a scalar with more bytes than the others have, although the scalar itself need not move. */
+static void test_mixed__leaves_what_is_written_with_a_larger_scalar(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *mean = zeros(haul_device_get("sim:h200"), 1), *x = haul_zeros(HAUL_F64, HAUL_SCALAR_SHAPE);
+    haul_set_placement_policy(HAUL_PLACE_MOVE);
+    EXPECT(normalised(x, HAUL_NONE, mean, mean),
+           "running_mean is written in place and stays on sim:h200:0, another one on cpu; make them on one device");
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_mixed__prices_a_target_elsewhere),
         cmocka_unit_test(test_mixed__prices_a_gradient_elsewhere),
         cmocka_unit_test(test_mixed__leaves_what_is_written),
+        cmocka_unit_test(test_mixed__leaves_what_is_written_with_a_larger_scalar),
     };
     if (!mkdtemp(folder) || setenv("HAUL_CACHE_DIR", folder, 1))
         return 1;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/ascii.h"
 #include "base/text/list.h"
 #include "kernels/kernels.h"
@@ -147,6 +148,7 @@ static void discard(haul__custom *custom)
 {
     if (!custom)
         return;
+    HAUL__ASSERT(!atomic_load(&custom->next)); /* it is not in the list, whose operations stay */
     haul__free((char *)(uintptr_t)custom->operation.name);
     for (int i = 0; i < HAUL__MAX_OPERANDS; i++)
         haul__free((char *)(uintptr_t)custom->operation.operands[i].name);
@@ -163,6 +165,7 @@ static bool copy_names(haul__custom *custom, const haul_custom_operation *d)
 {
     haul__operation *o = &custom->operation;
     bool             fine = (o->name = haul__strdup(d->name)) != NULL;
+    HAUL__ASSERT(custom->operand_count <= HAUL__MAX_OPERANDS && custom->result_count <= HAUL__MAX_RESULTS);
     for (int i = 0; i < custom->operand_count; i++)
         fine = fine && (o->operands[i].name = haul__strdup(d->operands[i].name));
     for (int i = 0; i < custom->result_count; i++)
@@ -196,6 +199,7 @@ static haul__custom *make(haul_custom_operation *d, int operands, int results)
         o->operands[i].saved_for = d->operands[i].saved ? HAUL__FOR_ALL : 0;
         custom->required = d->operands[i].optional ? custom->required : i + 1;
     }
+    HAUL__ASSERT(0 < custom->required && custom->required <= operands);
     for (int i = 0; i < results; i++)
         o->results[i].saved_for = d->results[i].saved ? HAUL__FOR_ALL : 0;
     o->dtypes = d->dtypes ? d->dtypes : d->kernel ? HAUL__FLOATS : 0;
@@ -227,6 +231,7 @@ static haul__custom *find(const char *name)
 /* Append it; or return the operation of the same name that was registered first. */
 static haul__custom *append(haul__custom *custom)
 {
+    HAUL__ASSERT(!atomic_load(&custom->next) && custom->operation.extra == custom);
     _Atomic(haul__custom *) *link = &first;
     for (;;) {
         haul__custom *there = NULL;
@@ -275,6 +280,7 @@ static haul__custom *enrol(haul_custom_operation *d)
     }
     if (there != custom)
         discard(custom);
+    HAUL__ASSERT(strcmp(there->operation.name, d->name) == 0);
     if (there->owner != d) {
         refuse_name(d);
         return NULL;
@@ -328,6 +334,7 @@ static const haul__operation *prepare(haul_custom_operation *d, const char *func
         refuse_count(custom, operands ? count : 0);
         return NULL;
     }
+    HAUL__ASSERT(custom->operation.extra == custom && custom->operand_count <= HAUL_CUSTOM_OPERANDS);
     for (int i = 0; i < custom->operand_count; i++)
         all[i] = i < count ? operands[i] : haul_none;
     return &custom->operation;

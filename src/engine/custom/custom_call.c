@@ -2,6 +2,7 @@
  * functions and check everything they return. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/guest.h"
 #include "device/residency.h"
 #include "engine/copy.h"
@@ -49,6 +50,7 @@ static void describe(haul_custom_array *out, const haul_tensor *t)
 
 static void view_call(const haul__call *c, haul_custom_call *out)
 {
+    HAUL__ASSERT(c->count <= HAUL_CUSTOM_OPERANDS && c->result_count <= HAUL_CUSTOM_RESULTS);
     out->name = c->operation->name;
     out->attributes = c->operation->attributes_size ? (void *)(uintptr_t)c->attributes : NULL;
     out->operand_count = c->count;
@@ -116,6 +118,7 @@ static haul_status like_first(const haul__call *c, haul_custom_call *call)
     int first = 0;
     while (haul__is_none(c->operands[first])) /* a required one */
         first++;
+    HAUL__ASSERT(first < c->count);
     for (int i = 0; i < call->result_count; i++) {
         call->results[i].dtype = call->operands[first].dtype;
         call->results[i].shape = call->operands[first].shape;
@@ -147,6 +150,7 @@ static haul_status check_gradient(const haul__call *c, const haul_custom_call *c
         return HAUL_OK;
     for (i = 0; i < c->count - 1 && !(c->wanted >> i & 1);)
         i++;
+    HAUL__ASSERT(c->wanted >> i & 1);
     return haul__fail(HAUL_GRAPH, c->operation->name, haul__operand_name(c, i),
                       "%s requires a gradient, but the operation has no gradient function; add .gradient to its "
                       "descriptor, or detach %s",
@@ -287,6 +291,7 @@ static haul_status launch(haul__call *c, const haul_custom_call *call)
     haul_kernel_params  p;
     if (ask_launch(c, call, &asked))
         return haul_error_status();
+    HAUL__ASSERT(custom->kernel.buffer_count == c->result_count + c->count);
     p.items = asked.items;
     for (int i = 0; i < HAUL_KERNEL_BUFFERS; i++)
         p.at[i] = -1;
@@ -337,6 +342,7 @@ static haul_status call_host(haul__call *c, haul_custom_call *call)
         if (haul__has(c, i)) {
             buffers[count++] = (haul__region){c->operands[i]->storage, 0};
         }
+    HAUL__ASSERT(count > c->result_count); /* an operand is required */
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
                              .operation = c->operation->name,
                              .device = c->device,
@@ -350,6 +356,7 @@ static haul_status call_host(haul__call *c, haul_custom_call *call)
         return haul__residency_plan(&command);
     if (haul__residency_bring(&command))
         return haul_error_status();
+    HAUL__ASSERT(haul__device_is_host(c->device));
     for (int i = 0; i < c->result_count; i++)
         call->results[i].data = elements_of(c->results[i]);
     for (int i = 0; i < c->count; i++)
@@ -371,6 +378,7 @@ static haul_status compute(haul__call *c)
 {
     haul_custom_call call;
     view_call(c, &call);
+    HAUL__ASSERT(haul__custom_way(custom_of(c), c->device)); /* check_device refused the others */
     const bool  on_host = strcmp(haul__custom_way(custom_of(c), c->device), "host") == 0;
     haul_status status = on_host ? call_host(c, &call) : launch(c, &call);
     for (int i = 0; i < c->result_count && !status; i++)
@@ -467,6 +475,7 @@ static void describe_gradient(const haul__gradient *g, haul_custom_gradient *own
                                   .operand_count = g->count,
                                   .result_count = custom->result_count,
                                   .differentiated = haul__differentiated(g)};
+    HAUL__ASSERT(g->count == custom->operand_count && g->count <= HAUL_CUSTOM_OPERANDS);
     for (int i = 0; i < HAUL_CUSTOM_RESULTS; i++) {
         own->results[i] = g->results[i];
         own->saved_results[i] = g->saved_results[i];

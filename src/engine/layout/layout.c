@@ -154,6 +154,7 @@ static bool is_narrow(const pointwise_params *p, int operands)
  * integers using multiplication", 1994. */
 static void set_divisor(uint32_t d, uint32_t *factor, int32_t *shift)
 {
+    HAUL__ASSERT(0 < d && d <= INT32_MAX);
     *shift = 0;
     while ((UINT64_C(1) << *shift) < d)
         ++*shift;
@@ -172,6 +173,7 @@ void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dty
     if (can_pack(p, operands, pack)) {
         p->pack = (int32_t)pack;
         p->items = (p->count - 1) / pack + 1;
+        HAUL__ASSERT(p->items <= p->count && p->count <= p->items * pack);
     }
 }
 

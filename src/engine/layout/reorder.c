@@ -1,6 +1,7 @@
 /* Weights in the memory format that a library prefers. */
 #include "engine/layout/reorder.h"
 
+#include "base/assert.h"
 #include "engine/copy.h"
 #include "memory/allocator.h"
 #include "memory/derived.h"
@@ -16,6 +17,7 @@ haul_tensor *haul__weight_in_format(const haul__call *c, haul_tensor *weight, bo
         return weight;
     haul__storage *storage = haul__derived_find(weight, &form);
     const bool     found = storage != NULL;
+    HAUL__ASSERT(!found || storage->bytes >= (size_t)weight->count * haul__dtype_size(weight->dtype));
     if (!found)
         storage = haul__storage_alloc_apart(c->device, (size_t)weight->count * haul__dtype_size(weight->dtype),
                                             c->operation->name);

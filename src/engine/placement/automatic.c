@@ -3,6 +3,7 @@
 #include <haul/placement.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/text/duration.h"
 #include "core/error.h"
 #include "device/speeds.h"
@@ -53,6 +54,7 @@ static haul__machine_work find_work(const haul__call *c)
     haul__error_record     before;
     if (c->operands != c->own_operands || !o->infer || o->is_custom || o->random_at || o->blocks_at)
         return w;
+    HAUL__ASSERT(!c->inferred && !c->results[0] && haul__is_tensor(c->operands[0]));
     haul__error_save(&before);
     memcpy(&trial, c, sizeof trial);
     trial.inputs = trial.operands = trial.own_operands;
@@ -139,6 +141,7 @@ static haul_device *by_price(const haul__call *c, int heaviest, char *why, size_
     const haul__machine_work w = find_work(c);
     options                  o = {.count = 0};
     find_options(&o, c, &w, holds);
+    HAUL__ASSERT(0 <= o.best && (o.best < o.count || o.count == 0));
     if (o.count > 1)
         explain_options(&o, why, size);
     else
@@ -181,6 +184,7 @@ static haul_device *choose(const haul__call *c, char *why, size_t size)
         snprintf(why, size, "as planned%s%s", planned->why ? ": " : "", planned->why ? planned->why : "");
         return planned->device;
     }
+    HAUL__ASSERT(0 <= heaviest && heaviest < c->count); /* an operation has a tensor */
     if (!haul__placing_now())
         return by_price(c, heaviest, why, size);
     snprintf(why, size, "the plan lacks it, and it holds %s", haul__operand_name(c, heaviest));
@@ -198,6 +202,7 @@ haul_status haul__place_automatically(haul__call *c)
 {
     char why[REASON];
     c->device = choose(c, why, sizeof why);
+    HAUL__ASSERT(c->device && !c->reason);
     emit_decision(c, why);
     const haul_status status = haul__place_on(c, c->device, true);
     haul__place_as_given(); /* the rest of the call computes where the operands are now */

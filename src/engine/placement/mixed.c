@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/duration.h"
 #include "core/error.h"
 #include "device/speeds.h"
@@ -80,6 +81,7 @@ enum { NAMES = 80, PRICE = 160, FIX = 160 };
 static const char *names_text(const haul__call *c, const moves *m, char out[NAMES])
 {
     const char *second = "";
+    HAUL__ASSERT(m->count > 0 && 0 <= m->first && m->first < c->count);
     for (int i = m->first + 1; i < c->count && !*second; i++)
         second = moves_to(c->operands[i], m->to) ? haul__operand_name(c, i) : "";
     const char *first = haul__operand_name(c, m->first);
@@ -126,6 +128,7 @@ haul_status haul__refuse_mixed(const haul__call *c, int i, int j)
     char  a[128], b[128], first[PRICE], second[PRICE] = "", fix[FIX];
     moves best, next;
     find_best(c, &best, &next);
+    HAUL__ASSERT(!next.to || (best.to && next.to != best.to && best.ps <= next.ps));
     if (!best.to)
         return haul__fail(HAUL_PLACEMENT, c->operation->name, haul__operand_name(c, j),
                           "%s is %s, %s is %s; operands that are written in place cannot move: make them on one device",
@@ -147,7 +150,7 @@ haul_status haul__refuse_written(const haul__call *c, int i, const haul_device *
     const haul_device *home = c->operands[i]->storage->device;
     char               price[PRICE], fix[FIX];
     moves              m;
-    if (!find_moves(c, home, &m))
+    if (!find_moves(c, home, &m) || m.count == 0) /* a scalar decided, which is not counted */
         return haul__fail(HAUL_PLACEMENT, c->operation->name, name,
                           "%s is written in place and stays on %s, another one on %s; make them on one device", name,
                           home->name, device->name);

@@ -3,6 +3,7 @@
 
 #include <haul/placement.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
@@ -41,9 +42,13 @@ int haul__heaviest(const haul__call *c)
 {
     size_t bytes[HAUL__MAX_DEVICES] = {0}, most = 0;
     int    which = -1;
-    for (int i = 0; i < c->count; i++)
-        if (!haul__is_none(c->operands[i]))
-            bytes[c->operands[i]->storage->device->slot] += haul_tensor_bytes(c->operands[i]);
+    for (int i = 0; i < c->count; i++) {
+        if (haul__is_none(c->operands[i]))
+            continue;
+        const int slot = c->operands[i]->storage->device->slot;
+        HAUL__ASSERT(0 <= slot && slot < HAUL__MAX_DEVICES);
+        bytes[slot] += haul_tensor_bytes(c->operands[i]);
+    }
     for (int i = 0; i < c->count; i++) {
         if (haul__is_none(c->operands[i]))
             continue;
@@ -82,6 +87,7 @@ haul_status haul__place_on(haul__call *c, haul_device *device, bool keeps)
         c->operands[i] = keeps ? haul__to_kept(t, device, name) : haul__to_named(t, device, name);
         if (haul__failed(c->operands[i]))
             return haul_error_status();
+        HAUL__ASSERT(c->operands[i]->storage->device == device && c->operands[i]->dtype == t->dtype);
     }
     return HAUL_OK;
 }
@@ -111,6 +117,7 @@ haul_status haul__place_each(haul__call *c)
 
 haul_status haul__place_operands(haul__call *c)
 {
+    HAUL__ASSERT(c->count > 1); /* they are on several devices */
     int first = 0;
     while (first < c->count - 1 && haul__is_loose(c->operands[first]))
         first++;
