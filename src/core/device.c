@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/object.h"
 
 static haul_device no_device = {
@@ -29,6 +30,7 @@ void haul__device_lose(haul_device *device, haul_status status)
     int fine = 0;
     if (!atomic_compare_exchange_strong(&device->lost, &fine, 1))
         return;
+    HAUL__ASSERT(status != HAUL_OK && haul_error_status()); /* the fault is the last error */
     snprintf(device->why, sizeof device->why, "%s", haul_error_message());
     device->why_status = status;
     atomic_store_explicit(&device->lost, 2, memory_order_release);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -98,6 +99,7 @@ haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b)
                          most = holds[infos[a].kind == 'u' ? infos[a].bits : infos[b].bits];
         return most && infos[given].bits > infos[most].bits ? given : most;
     }
+    HAUL__ASSERT(infos[a].kind == infos[b].kind);
     if (infos[a].bits != infos[b].bits)
         return infos[a].bits > infos[b].bits ? a : b;
     return a == b ? a : HAUL_F32; /* f16 with bf16 */
@@ -117,6 +119,7 @@ void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most)
         *least = 0;
         *most = dtype == HAUL_BOOL ? 1 : dtype == HAUL_U64 ? INT64_MAX : (INT64_C(1) << bits) - 1;
     }
+    HAUL__ASSERT(*least <= 0 && 0 <= *most);
 }
 
 haul_dtype haul__sum_dtype(haul_dtype dtype)

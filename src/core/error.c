@@ -91,6 +91,7 @@ void haul__error_settle(void)
 /* Replaces the record. */
 static void put(const haul__error_record *fresh)
 {
+    HAUL__ASSERT(fresh->status != HAUL_OK);
     haul__context *context = haul__context_get();
     haul__tls.bare = context ? HAUL_OK : fresh->status;
     haul__tls.bare_read = false;
@@ -113,6 +114,7 @@ const char *haul_status_name(haul_status status)
  * dots. */
 static void tidy(char *message, size_t size, bool cut)
 {
+    HAUL__ASSERT(strlen(message) < size && size > 4);
     for (char *c = message; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = ' ';
@@ -131,7 +133,8 @@ static haul_status fail(haul_status status, const char *operation, const char *a
     HAUL__ASSERT(status != HAUL_OK);
     snprintf(fresh.operation, sizeof fresh.operation, "%s", operation ? operation : "");
     snprintf(fresh.argument, sizeof fresh.argument, "%s", argument ? argument : "");
-    int    prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
+    int prefix = operation ? snprintf(fresh.message, sizeof fresh.message, "%s: ", fresh.operation) : 0;
+    HAUL__ASSERT(prefix >= 0 && (size_t)prefix < sizeof fresh.message); /* names of operations are short */
     size_t room = sizeof fresh.message - (size_t)prefix;
     int    length = haul__vsnprintf(fresh.message + prefix, room, format, arguments);
     tidy(fresh.message, sizeof fresh.message, length >= 0 && (size_t)length >= room);

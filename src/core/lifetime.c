@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/call_site.h"
 #include "base/system/fork.h"
 #include "base/text/word_list.h"
@@ -40,6 +41,7 @@ static buried_block   *buried_blocks;
 
 static life *life_of(const haul__object *object)
 {
+    HAUL__ASSERT(object->traced); /* others have no history in front of them */
     return (life *)(void *)((char *)object - sizeof(life));
 }
 
@@ -159,6 +161,7 @@ void haul__life_history(const haul__object *object, char *out, size_t size)
                                              [HAUL__RELEASED] = "haul_release"};
     const life              *l = life_of(object);
     char                     end[120], ended[160], made[160];
+    HAUL__ASSERT((size_t)l->how < sizeof operations / sizeof *operations && object->type == &haul__dead_class);
     tell_end(l, end, sizeof end);
     haul__describe_call_site(l->ended.frames, l->ended.count, operations[l->how], ended, sizeof ended);
     haul__describe_call_site(l->made.frames, l->made.count, l->made_by, made, sizeof made);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/lifetime.h"
@@ -32,6 +33,7 @@ void *haul__object_new_traced(size_t bytes, const haul__class *type)
 
 void *haul__object_new_zeroed(size_t bytes, const haul__class *type)
 {
+    HAUL__ASSERT(bytes >= sizeof(haul__object));
     haul__object *object = haul__object_new(bytes, type);
     if (object)
         memset(object + 1, 0, bytes - sizeof *object);
@@ -53,6 +55,8 @@ static haul__object *object_of(haul__link *link)
 void haul__object_destroy(haul__object *object)
 {
     haul__context *context = &haul__tls;
+    HAUL__ASSERT(!haul__is_nobodys(object)); /* nor is it dead: that class has no destructor either */
+    HAUL__ASSERT(!object->scope);            /* its scope would hold a reference */
     if (context->destroying) {
         object->link.next = context->doomed;
         context->doomed = &object->link;
@@ -179,5 +183,6 @@ void haul_release(void *p)
     }
     if (object->traced)
         haul__life_event(object, HAUL__RELEASED, NULL);
+    HAUL__ASSERT(atomic_load(&object->refs) > 0); /* the user's reference is counted there, too */
     haul__object_release(object);
 }

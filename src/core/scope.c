@@ -128,6 +128,7 @@ void haul__scope_release(haul_scope *scope)
 {
     while (scope->owned.next != &scope->owned) {
         haul__object *object = (haul__object *)((char *)scope->owned.next - offsetof(haul__object, link));
+        HAUL__ASSERT(object->scope == scope && haul__exists(object) && atomic_load(&object->refs) > 0);
         unlink_object(object);
         if (__builtin_expect(object->traced, 0))
             haul__life_event(object, HAUL__POPPED, scope);
@@ -233,6 +234,7 @@ void haul__scope_pop_all(void)
 /* True if the object is owned by `scope` or by one opened after it. */
 static bool owned_within(const haul__object *object, const haul_scope *scope)
 {
+    HAUL__ASSERT(haul__scope_is_open(scope));
     if (!object->scope)
         return false;
     for (const haul_scope *s = haul__tls.innermost; s != scope->outer; s = s->outer)
@@ -267,6 +269,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
         unlink_object(result);
         haul__scope_link(outer, result);
     }
+    HAUL__ASSERT(outer && !haul__is_nobodys(result));
     if (!owned)
         haul__object_keep(result);
     pop_to(scope);

@@ -47,6 +47,7 @@ haul_status haul__shape_count(const haul_shape *shape, const char *operation, in
     }
     if (!haul__mul_size(elements, LARGEST_ELEMENT, &bytes))
         goto overflow;
+    HAUL__ASSERT(elements > 0 && elements <= INT64_MAX / LARGEST_ELEMENT);
     *count = empty ? 0 : elements;
     return HAUL_OK;
 overflow:
@@ -89,6 +90,7 @@ static void strides_in_order(const haul_shape *shape, const int *order, int64_t 
 {
     int64_t stride = 1;
     for (int i = shape->ndim - 1; i >= 0; i--) {
+        HAUL__ASSERT(0 <= order[i] && order[i] < shape->ndim);
         int64_t dim = shape->dims[order[i]];
         strides[order[i]] = stride;
         if (dim > 1) /* cannot overflow, as above */
@@ -103,6 +105,7 @@ void haul__shape_sort_axes(int *axes, int count, const int64_t *strides)
         int       at = i;
         for (; at > 0 && strides[axes[at - 1]] < strides[axis]; at--)
             axes[at] = axes[at - 1];
+        HAUL__ASSERT(at == 0 || strides[axes[at - 1]] >= strides[axis]);
         axes[at] = axis;
     }
 }
@@ -166,6 +169,7 @@ haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, cons
         }
         wide.dims[wide.ndim - i] = x == 1 ? y : x;
     }
+    HAUL__ASSERT(wide.ndim <= HAUL_MAX_DIMS && wide.ndim > 0); /* two scalars have equal shapes */
     *out = wide;
     return HAUL_OK;
 }

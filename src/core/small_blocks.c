@@ -126,6 +126,7 @@ void haul__small_free_slowly(void *p, size_t bytes)
     }
     heap_put(haul__tls.memory, class);
     haul__tls.memory->spare_room[class] = capacity(class);
+    HAUL__ASSERT(!haul__tls.memory->spare[class] && haul__tls.memory->spare_room[class] > 0);
     haul__small_give(p, bytes);
 }
 

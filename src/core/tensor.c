@@ -229,6 +229,7 @@ haul_tensor *haul__result_within(haul_tensor *t, const char *operation)
 /* Makes a failed tensor's error the thread's. For the two without an owner, the thread's own error says more. */
 static haul_status recall(const haul_tensor *t)
 {
+    HAUL__ASSERT(t->failed && ((const failed_tensor *)t)->error.status);
     if (!haul__is_nobodys(&t->object) || haul_error_status() == HAUL_OK)
         haul__error_restore(&((const failed_tensor *)t)->error);
     return haul_error_status();
@@ -297,6 +298,7 @@ void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *s
         return;
     }
     t->count = element_count(shape);
+    HAUL__ASSERT(t->count >= 0);
     set_strides(t, strides);
     t->contiguous = t->contiguous || t->count == 0;
 }
@@ -310,6 +312,7 @@ haul_tensor *haul__tensor_wrap(haul__storage *storage, haul_dtype dtype, const h
     haul__object_keep(storage);
     t->storage = storage;
     haul__tensor_describe(t, dtype, shape, strides, offset);
+    HAUL__ASSERT(!storage->bytes || haul__tensor_is_sound(t));
     return t;
 }
 
@@ -326,6 +329,7 @@ void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other)
     t->dtype = other->dtype;
     for (int i = 0; i < t->shape.ndim; i++)
         t->strides[i] = other->strides[i];
+    HAUL__ASSERT(haul__tensor_is_sound(t));
     haul__object_release(old);
 }
 

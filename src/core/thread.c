@@ -40,6 +40,7 @@ static void thread_ends(void *p)
     HAUL__ASSERT(context == &haul__tls && context->registered && !context->innermost);
     memset(context->state.words, 0, sizeof context->state.words);
     haul__context_settle(context);
+    HAUL__ASSERT(!context->keeps && !context->doomed); /* no setting is on that would keep an object */
     haul__object_release(context->attached);
     context->attached = NULL;
     haul__small_release_all();
@@ -47,6 +48,7 @@ static void thread_ends(void *p)
     context->scratch = NULL;
     context->scratch_bytes = 0;
     pthread_mutex_lock(&lock);
+    HAUL__ASSERT(context->prev ? context->prev->next == context : contexts == context);
     if (context->prev)
         context->prev->next = context->next;
     else
@@ -160,6 +162,7 @@ void *haul__scratch(size_t bytes)
             rounded >= bytes && !haul__fault_point(HAUL__FAULT_HOST) ? aligned_alloc(ALIGNMENT, rounded) : NULL;
         context->scratch_bytes = context->scratch ? rounded : 0;
     }
+    HAUL__ASSERT(!context->scratch || context->scratch_bytes >= bytes);
     return context->scratch;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 
 /* ---- changes ---- */
@@ -17,6 +18,7 @@ haul_status haul__changes_add(haul__changes *changes, const haul__change *change
 {
     if (!haul__changes_reserve(changes, 1))
         return haul__fail_memory(operation, sizeof *changes->items);
+    HAUL__ASSERT(changes->count < changes->room && (change->kind == HAUL__CHANGED_STATE || change->place));
     changes->items[changes->count++] = *change;
     haul__object_keep(change->owner);
     if (change->kind == HAUL__CHANGED_OBJECT)
@@ -26,6 +28,7 @@ haul_status haul__changes_add(haul__changes *changes, const haul__change *change
 
 static void put_back(const haul__change *c)
 {
+    HAUL__ASSERT(c->owner);
     if (c->kind == HAUL__CHANGED_STATE) {
         c->put_back(c->owner, c->before);
     } else if (c->kind == HAUL__CHANGED_OBJECT) {
