@@ -292,6 +292,7 @@ static haul_status find_strides(dl_import *i)
                               stride);
     }
     i->extent = i->count ? last + 1 : 0;
+    HAUL__ASSERT(last >= 0 && i->extent <= INT64_MAX / 16);
     return HAUL_OK;
 }
 

@@ -39,6 +39,7 @@ haul_tensor *haul__dense_like(const haul_tensor *t, const char *operation)
 /* A copy of the caller's elements. Bools among them that are neither 0 nor 1 are normalised on the way. */
 static haul_status bring_in(const haul__copy *copy, haul_dtype dtype)
 {
+    HAUL__ASSERT(copy->to.storage && (copy->from_host || !copy->bytes));
     if (dtype != HAUL_BOOL || haul__bools_are_normal(copy->from_host, copy->bytes))
         return haul__transfer(copy);
     void *normal = haul__malloc(copy->bytes);
@@ -123,6 +124,7 @@ static haul_status write_elements(haul_tensor *t, const void *data, size_t bytes
                                   const char *operation)
 {
     haul__copy in = {.operation = operation, .note = {.tensor = name}, .from_host = data, .bytes = bytes};
+    HAUL__ASSERT(haul__tensor_is_sound(t) && bytes == haul_tensor_bytes(t));
     if (t->contiguous) {
         in.to = (haul__region){t->storage, offset_of(t)};
         return bring_in(&in, t->dtype);
@@ -367,6 +369,7 @@ static mapping *map_new(const haul_tensor *t, int mode)
     m->mode = mode;
     m->offset = offset_of(t);
     m->bytes = haul_tensor_bytes(t);
+    HAUL__ASSERT(m->offset + m->bytes <= t->storage->bytes);
     if ((haul__device_is_host(t->storage->device) ? map_own(t, m) : map_copy(t, m)) == HAUL_OK)
         return m;
     haul__object_release(m);
@@ -387,6 +390,7 @@ void *haul_map(haul_tensor *t, int mode)
         t->storage->attached[HAUL__MAPPING] = m = map_new(t, mode);
     give_lock();
     haul__events_release();
+    HAUL__ASSERT(!m || m->memory);
     return m ? m->memory : NULL;
 }
 

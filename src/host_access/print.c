@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/half.h"
 #include "base/text/plain.h"
 #include "core/error.h"
@@ -49,6 +50,7 @@ static void add(text *out, const char *format, ...)
         return;
     memcpy(out->chars + out->length, piece, (size_t)length + 1);
     out->length += (size_t)length;
+    HAUL__ASSERT(out->length < out->capacity);
 }
 
 /* ---- elements ---- */
@@ -139,6 +141,7 @@ static void format_real(double x, notation how, char *out)
 
 static void format_element(const picture *p, int64_t i, char *out)
 {
+    HAUL__ASSERT(0 <= i && i < p->count);
     haul_dtype dtype = p->tensor->dtype;
     if (readers[dtype].real)
         format_real(readers[dtype].real(p->data, i), p->notation, out);
@@ -160,6 +163,7 @@ static void choose_width(picture *p)
         int width = (int)strlen(number);
         p->width = width > p->width ? width : p->width;
     }
+    HAUL__ASSERT(0 < p->width && p->width < NUMBER);
 }
 
 /* ---- copying from the device ---- */
@@ -175,6 +179,7 @@ static void choose_shape(picture *p)
             p->shape.dims[i] = 2 * EDGE;
         p->count *= p->shape.dims[i]; /* at most the tensor's count */
     }
+    HAUL__ASSERT(p->count <= t->count);
 }
 
 /* Copies a dense block into the picture, row by row; its first element goes to `first`, an index for each dimension. */
@@ -188,6 +193,7 @@ static void place_block(picture *p, const char *block, const haul_shape *shape, 
         int64_t at = 0;
         for (int i = 0; i <= last; i++)
             at += (first[i] + index[i]) * strides[i];
+        HAUL__ASSERT(0 <= at && at + shape->dims[last] <= p->count);
         memcpy((char *)p->data + (size_t)at * size, block, (size_t)shape->dims[last] * size);
         block += (size_t)shape->dims[last] * size;
         int i = last - 1;
@@ -254,6 +260,7 @@ static void add_row(const picture *p, int64_t first, text *out)
     int64_t dim = p->shape.dims[last];
     int     indent = p->shape.ndim, column = indent;
     char    number[NUMBER];
+    HAUL__ASSERT(0 <= first && first + dim <= p->count);
     add(out, "[");
     for (int64_t i = 0; i < dim; i++) {
         const char *dots = p->cut[last] && i == EDGE ? "..., " : "";
@@ -270,6 +277,7 @@ static void add_row(const picture *p, int64_t first, text *out)
 
 static void add_values(const picture *p, int dim, int64_t first, text *out)
 {
+    HAUL__ASSERT(dim < p->shape.ndim && p->count > 0);
     if (dim == p->shape.ndim - 1) {
         add_row(p, first, out);
         return;

@@ -5,6 +5,7 @@
 #include <haul/transfer.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -20,6 +21,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
 {
     haul__storage *storage = t->storage;
     haul_status    status;
+    HAUL__ASSERT(haul__tensor_is_sound(t));
     *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
     if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
         if ((status = haul__host_before(storage, false, operation)) || (status = haul__index_faults_raise(NULL)))
@@ -51,6 +53,7 @@ static haul_tensor *host_tensor(haul_device *device, haul_dtype dtype, const hau
         return NULL;
     haul__storage *storage = haul__host_alloc_for(device, (size_t)count * haul__dtype_size(dtype), operation);
     haul_tensor   *t = haul__tensor_wrap(storage, dtype, shape, NULL, 0);
+    HAUL__ASSERT(!t || (haul__device_is_host(t->storage->device) && t->contiguous));
     haul__object_release(storage);
     return haul__own(t, operation);
 }

@@ -46,6 +46,7 @@ typedef struct crossing {
 static void crossing_begin(crossing *x, const haul__copy *copy, size_t bytes)
 {
     static atomic_ullong last;
+    HAUL__ASSERT(copy->operation && bytes > 0);
     x->copy = copy;
     x->host = NULL;
     x->at = NULL;
@@ -81,6 +82,7 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
         return status;
     if (c->from != c->to)
         snprintf(conversion, sizeof conversion, "%s to %s", haul_dtype_name(c->from), haul_dtype_name(c->to));
+    HAUL__ASSERT(to != from); /* it crosses a link */
     haul__emit_counted(
         &(haul_event){.kind = kind,
                       .operation = x->group.operation,
@@ -299,6 +301,7 @@ static haul_status from_host(const haul__copy *c)
     haul_device *device = c->to.storage->device;
     if (c->bytes == 0 || !haul__device_computes(device))
         return HAUL_OK;
+    HAUL__ASSERT(is_within(c->to, c->bytes));
     if (haul__is_dry())
         return plan(c, c->to, haul_cpu(), false, c->bytes);
     if (haul__device_is_host(device))
@@ -331,6 +334,7 @@ static haul_status to_host(const haul__copy *c)
         return refuse_meta(c);
     if (haul__refuse_dry(c->operation) || haul__refuse_planned(c->from.storage, c->operation))
         return haul_error_status();
+    HAUL__ASSERT(is_within(c->from, c->bytes));
     crossing_begin(&x, c, c->bytes);
     const bool pinned = is_foreign_pinned(device, c->to_host, c->bytes);
     x.host = host_memory(pinned, device);
@@ -504,8 +508,12 @@ static haul_status between(const haul__copy *c, const haul__copy_ranges *ranges)
     haul_device            *to = first->to.storage->device, *from = first->from.storage->device;
     size_t                  bytes = 0;
     haul_status             status = HAUL_OK;
-    for (int i = 0; i < ranges->count; i++)
-        bytes += ranges->items[i].bytes;
+    HAUL__ASSERT(ranges->count == 1 || (ranges->count > 1 && c->fresh));
+    for (int i = 0; i < ranges->count; i++) {
+        const haul__copy_range *range = &ranges->items[i];
+        HAUL__ASSERT(range->to.storage->device == to && range->from.storage->device == from);
+        bytes += range->bytes;
+    }
     const bool crosses = bytes > 0 && haul__device_computes(to) && to != from;
     if (crosses && haul__device_computes(from) && !haul__is_dry())
         return carry_ranges(c, ranges, bytes);
@@ -546,6 +554,7 @@ static haul_status by_kernel(const haul__copy *c)
 
 haul_status haul__transfer(const haul__copy *c)
 {
+    HAUL__ASSERT(!c->ranges || (!c->by && !c->to.storage && !c->from.storage));
     if (haul__refuse_followed(c->operation, "copies"))
         return haul_error_status();
     if (c->ranges)
