@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "kernels/kernels.h"
 
@@ -19,6 +20,7 @@ static atomic_int       count;
 
 static const added *added_of(int id)
 {
+    HAUL__ASSERT(HAUL__KERNEL_COUNT <= id && id < HAUL__KERNEL_COUNT + HAUL__KERNELS_ADDED);
     return atomic_load_explicit(&kernels[id - HAUL__KERNEL_COUNT], memory_order_acquire);
 }
 
@@ -113,6 +115,7 @@ static added *make(const haul_kernel *kernel, int id)
         forget(a);
         return NULL;
     }
+    HAUL__ASSERT(0 < kernel->buffer_count && kernel->buffer_count <= HAUL_KERNEL_BUFFERS);
     a->info = (haul__kernel_info){.unit = a->unit,
                                   .kernel = a->name,
                                   .dtypes = HAUL__KERNEL_FLOAT,
@@ -141,6 +144,7 @@ haul_status haul__kernel_add(const haul_kernel *kernel, const char *operation, i
         atomic_compare_exchange_strong(&count, &next, at);
         return haul__fail_memory(operation, sizeof *a);
     }
+    HAUL__ASSERT(!atomic_load(&kernels[at])); /* the slot is this thread's */
     atomic_store_explicit(&kernels[at], a, memory_order_release);
     *id = HAUL__KERNEL_COUNT + at;
     return HAUL_OK;
