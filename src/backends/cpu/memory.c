@@ -37,6 +37,7 @@ static void *map_huge(size_t bytes)
 
 haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
+    HAUL__ASSERT(!of); /* parts of its buffers need no handles */
     (void)of;
     *out = (haul__buffer){NULL, NULL};
     if (bytes >= HUGE_PAGE && bytes <= SIZE_MAX / 2) {
@@ -49,12 +50,14 @@ haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__buffe
     if (!out->host)
         return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "%s: the system cannot provide %zu bytes", device->name,
                           bytes);
+    HAUL__ASSERT((uintptr_t)out->host % ALIGNMENT == 0);
     return HAUL_OK;
 }
 
 void haul__cpu_free(haul_device *device, haul__buffer *buffer)
 {
     (void)device;
+    HAUL__ASSERT((uintptr_t)buffer->handle % HUGE_PAGE == 0);
     if (buffer->handle)
         munmap(buffer->host, (uintptr_t)buffer->handle);
     else

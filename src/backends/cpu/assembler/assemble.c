@@ -7,6 +7,7 @@
 #include "backends/cpu/assembler/rows.h"
 #include "backends/cpu/level.h"
 #include "backends/implementation.h"
+#include "base/assert.h"
 
 enum { REGISTERS = 16, INSTRUCTIONS = 128, UNROLLED = 4, CODE_BYTES = 8 << 10 };
 
@@ -73,6 +74,7 @@ static int take(plan *p)
         if (!(p->taken >> r & 1)) {
             p->taken |= 1u << r;
             p->used = r >= p->used ? r + 1 : p->used;
+            HAUL__ASSERT(p->failed || p->used + p->constants <= REGISTERS);
             return r;
         }
     p->failed = true;
@@ -81,6 +83,7 @@ static int take(plan *p)
 
 static void drop(plan *p, int r)
 {
+    HAUL__ASSERT(p->failed || (p->taken >> r & 1));
     p->taken &= ~(1u << r);
 }
 
@@ -102,6 +105,7 @@ static int keep(plan *p, int what)
         p->failed = true;
         return 0;
     }
+    HAUL__ASSERT(!(p->taken >> r & 1)); /* values have the registers below */
     p->constants++;
     p->holds[r] = what;
     p->taken |= 1u << r;
@@ -119,6 +123,7 @@ static int constant(plan *p, uint32_t bits)
     }
     p->bits[at] = bits;
     p->constant_count = at == p->constant_count ? at + 1 : p->constant_count;
+    HAUL__ASSERT(p->constant_count <= HAUL__ASM_CONSTANTS);
     return keep(p, at);
 }
 
@@ -241,6 +246,7 @@ static void choose_addresses(plan *p)
 
 static void write_head(const plan *p, haul__bytes *out)
 {
+    HAUL__ASSERT(!p->failed && p->constants <= HAUL__ASM_CONSTANTS);
     haul__encode_begin(out);
     for (int i = 0; i < p->constants; i++) {
         const int r = REGISTERS - 1 - i;
@@ -293,6 +299,7 @@ static void write_code(const plan *p, haul__bytes *out)
 /* The code of the parts; false if they are too long. */
 static bool write_parts(plan *p, haul__bytes *out)
 {
+    HAUL__ASSERT(p->value_count <= HAUL__ASM_VALUES && p->count <= HAUL__ASM_PARTS);
     for (int i = 0; i < p->value_count; i++)
         p->homes[i] = -1;
     for (int i = 0; i < p->count && !p->failed; i++)
@@ -320,6 +327,7 @@ haul__assembled haul__assemble(const haul__asm_part *parts, int count, const hau
     plan            p = {.parts = parts, .values = values, .out = &out, .count = count, .value_count = value_count};
     if (!write_parts(&p, &bytes))
         return out;
+    HAUL__ASSERT(0 < bytes.count && bytes.count <= sizeof text);
     memcpy(out.constants, p.bits, sizeof out.constants);
     out.code = haul__code_make(text, bytes.count);
     memcpy(&out.run, &out.code.pages, sizeof out.run); /* POSIX: a function's address as an object's */

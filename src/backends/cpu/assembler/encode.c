@@ -157,7 +157,8 @@ void haul__encode_loop_end(haul__bytes *out, size_t loop)
     put_32(out, (int32_t)loop - (int32_t)(out->count + 4));
     if (out->failed)
         return;
-    const size_t  jump = loop + CHECK_BYTES + JUMP_BYTES;
+    const size_t jump = loop + CHECK_BYTES + JUMP_BYTES;
+    HAUL__ASSERT(jump <= out->count);
     const int32_t behind = (int32_t)(out->count - jump);
     memcpy(out->at + jump - sizeof behind, &behind, sizeof behind);
 }

@@ -119,6 +119,7 @@ haul_status haul__cpu_conv2d_depthwise(haul__stream *s, const void *problem)
     haul_status status = HAUL_OK;
     size_t      slot = 0;
     (void)s;
+    HAUL__ASSERT(c->c_in == c->groups && c->c_out == c->groups);
     bool fits = measure(&v, &slot);
     v.offsets = haul__work_alloc((size_t)v.taps * sizeof *v.offsets);
     if (!fits || !v.offsets || !haul__cpu_scratch_open(&v.scratch, slot, c->n * c->groups * v.bands)) {

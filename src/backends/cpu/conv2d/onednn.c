@@ -134,6 +134,7 @@ static bool describe(plan *p, dnnl_memory_desc_t *any)
     dnnl_dims_t         grouped = {g, c->c_out / g, c->c_in / g, c->kh, c->kw};
     int                 w_dims = g > 1 ? 5 : 4;
     dnnl_status_t       bad = dnnl_success;
+    HAUL__ASSERT(g > 0 && c->c_in % g == 0 && c->c_out % g == 0);
     for (int i = 0; i < TENSORS; i++) {
         const int64_t    *dims = i == X_ ? x : i == Y_ ? y : g > 1 ? grouped : w;
         dnnl_format_tag_t tag = i == W_ && g > 1 ? dnnl_abcde : dnnl_abcd;
@@ -294,6 +295,7 @@ static plan *take_plan(haul__conv2d_pass pass, const haul__conv2d *c, int64_t im
             clear_plan(oldest);
     }
     if (found) {
+        HAUL__ASSERT(found->convolution && found->pass == pass && found->shape.n == images);
         found->ready = true;
         found->users++;
         found->used = ++plan_clock;

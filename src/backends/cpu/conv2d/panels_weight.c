@@ -85,6 +85,7 @@ static void pack_dy(const gradient *v, const part *p)
 {
     const haul__conv2d *c = v->c;
     int64_t             plane = c->out_h * c->out_w, count = p->rows * c->out_w;
+    HAUL__ASSERT(p->image + p->images <= c->n && p->row + p->rows <= c->out_h);
     for (int64_t i = 0; i < p->images; i++) {
         const float *from = data(c->y, c->y_offset + ((p->image + i) * c->c_out + p->group * v->m) * plane);
         for (int64_t tile = p->tile; tile < p->last_tile; tile++)
@@ -98,6 +99,7 @@ static void enter_x(const gradient *v, const part *p, int64_t chunk)
 {
     const haul__conv2d *c = v->c;
     int64_t             count = smaller(v->width, v->channels - chunk * v->width);
+    HAUL__ASSERT(count > 0);
     for (int64_t i = 0; i < p->images; i++) {
         int64_t from = (p->image + i) * c->c_in + p->group * v->channels + chunk * v->width;
         float  *x = p->x + i * v->planes.channel * v->width;
@@ -284,6 +286,7 @@ haul_status haul__cpu_conv2d_panels_weight(const haul__conv2d *c)
     }
     v.sums = (float *)(void *)(((uintptr_t)block + 63) & ~(uintptr_t)63);
     v.offsets = (int64_t *)(void *)(v.sums + v.pieces * v.piece_elements);
+    HAUL__ASSERT((char *)(v.offsets + v.depth) <= block + shared);
     find_pixels(&v);
     haul__parallel_for(tasks, 1, compute, &v);
     haul__cpu_scratch_close(&v.scratch);

@@ -84,7 +84,8 @@ static void pack_weights(const convolution *v)
     for (int64_t i = 0; i < c->groups * v->blocks; i++) {
         int64_t group = i / v->blocks, b = i - group * v->blocks, n = channels_of(v, b);
         int64_t channel = group * v->m + b * v->each;
-        float  *to = v->weight + i * v->taps * width, *from = data(c->weight, c->weight_offset + channel * v->taps);
+        HAUL__ASSERT(0 < n && n <= (v->by_planes ? v->pixels->rows : width));
+        float *to = v->weight + i * v->taps * width, *from = data(c->weight, c->weight_offset + channel * v->taps);
         if (v->by_planes)
             panels->pack_a(to, 0, from, v->taps, 1, n, v->taps);
         else
@@ -136,6 +137,7 @@ static void convolve_planes(const convolution *v, int64_t panel, const float *x,
                             int64_t channels)
 {
     const haul__conv2d *c = v->c;
+    HAUL__ASSERT(c->out_w % v->pixels->width == 0 && c->stride[1] == 1);
     for (int64_t j = 0; j < c->out_w; j += v->pixels->width)
         for (int64_t k = 0; k < v->taps; k += HAUL__TILE_DEPTH) {
             haul__cpu_strip s = strip_of(v, panel, k, y + row * c->out_w + j);

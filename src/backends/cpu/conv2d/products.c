@@ -142,6 +142,7 @@ haul_status haul__cpu_conv2d_products(haul__stream *s, const void *problem)
     const haul__conv2d *c = problem;
     images              of = {.c = c, .count = c->pass == HAUL__CONV2D_WEIGHT ? 1 : c->n, .pixels = c->h * c->w};
     haul_status         status = HAUL_OK;
+    HAUL__ASSERT(c->out_h == c->h && c->out_w == c->w); /* each pixel has one result */
     for (; of.first < c->n; of.first += of.count)
         for (int64_t group = 0; group < c->groups && !status; group++) {
             haul__gemm product = product_of[c->pass](&of, group);

@@ -13,6 +13,7 @@
  * Most pictures pass at once, because their largest and smallest windows, or the pixels of one of the two inputs,
  * differ little. The numbers stay far from the limits of f32, so that no transform overflows and no digits are lost. */
 #include "backends/cpu/conv2d/winograd_work.h"
+#include "base/assert.h"
 
 #include <math.h>
 
@@ -207,6 +208,7 @@ static usual usual_of(const region *r)
     for (int lane = 1; lane < 4; lane++)
         low = least[lane] < low ? least[lane] : low;
     int64_t all = -((int64_t)used[0] + used[1] + used[2] + used[3]);
+    HAUL__ASSERT(0 <= all && all <= count);
     return (usual){all ? (float)all / total : 0, low};
 }
 

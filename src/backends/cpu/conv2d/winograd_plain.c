@@ -34,6 +34,7 @@ static tile tile_of(const work *w, int64_t number)
     /* the gradient of the weights has a tile of dy in place of results */
     t.rows = smaller(TILE, w->out.h - t.y);
     t.columns = smaller(TILE, w->out.w - t.x);
+    HAUL__ASSERT(t.rows > 0 && t.columns > 0);
     return t;
 }
 
@@ -43,6 +44,7 @@ static void take(const side *s, int64_t picture, int64_t y, int64_t x, int size,
                  float *to, int64_t apart)
 {
     const float *from = s->data + (picture * s->channels + channel) * s->h * s->w;
+    HAUL__ASSERT(channels <= apart && channel + channels <= s->channels);
     memset(to, 0, (size_t)(size * size * apart) * sizeof *to);
     for (int i = 0; i < size; i++)
         for (int j = 0; j < size; j++, to += apart)
@@ -90,6 +92,7 @@ static void multiply_tile(const work *w, const tile *t, int64_t columns, const f
 static void leave_tile(const work *w, const tile *t, int64_t channel, int64_t channels, const float *sums)
 {
     const side *s = &w->out;
+    HAUL__ASSERT(channels <= w->width && channel + channels <= s->channels);
     for (int64_t c = 0; c < channels; c++) {
         float *to = s->data + ((t->picture * s->channels + channel + c) * s->h + t->y) * s->w + t->x;
         float  bias = w->bias ? w->bias[channel + c] : 0;

@@ -127,6 +127,7 @@ static void multiply_dots(const product *p, const piece *x)
 {
     const haul__gemm *g = p->call;
     int64_t           columns[HAUL__TILE_DEPTH];
+    HAUL__ASSERT(g->a_col == 1 && g->b_row == 1 && !x->row_bias);
     for (int64_t j = 0; j < x->columns; j += HAUL__TILE_DEPTH) {
         haul__cpu_dots dots = {
             .m = g->m,

@@ -202,6 +202,7 @@ static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, c
     const char       *from =
         at(p, g->b, g->b_offset + haul__gemm_matrix(g, x->z, g->b_batch, g->b_outer) + x->k * g->b_row + j * g->b_col);
     int64_t width = p->panels->width, step = larger(16, WIDENED / n / 16 * 16);
+    HAUL__ASSERT(0 < n && n <= width);
     if (!widens(p)) {
         p->panels->pack_b(to, from, g->b_row, g->b_col, x->depth, n);
         return;
@@ -212,6 +213,7 @@ static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, c
         p->halves->widen(panel, width, &(haul__cpu_matrix){halves, x->depth, n, g->b_row, 1});
         return;
     }
+    HAUL__ASSERT(step * n <= WIDENED);
     for (int64_t k = 0; k < x->depth; k += step) {
         int64_t depth = smaller(step, x->depth - k);
         p->halves->widen(r->widened, depth, &(haul__cpu_matrix){halves + k * g->b_row, n, depth, g->b_col, g->b_row});
@@ -245,6 +247,7 @@ static void round_sums(const product *p, const block *x, int64_t j, int64_t n, f
     const uint16_t   *bias = g->bias ? (const uint16_t *)(const void *)at(p, g->bias, g->bias_offset + j) : NULL;
     uint16_t         *c =
         (uint16_t *)g->c->host + g->c_offset + haul__gemm_matrix(g, x->z, g->c_batch, g->c_outer) + x->i * g->c_row + j;
+    HAUL__ASSERT(n <= MOST_WIDTH && x->k + x->depth == g->k);
     float more[MOST_WIDTH];
     for (int64_t r = 0; r < x->m; r++, sums += sums_row, c += g->c_row) {
         for (int what = 0; what < 2; what++) {
@@ -492,6 +495,7 @@ static void plan_pieces(product *p, double work, int64_t panels)
     if (threads > 1 && all >= 2 * SHARED_WORK)
         wanted = threads * (all < SPLIT_WORK ? 1 : SPLIT);
     cut(p, parts_of(wanted, g->batch), panels);
+    HAUL__ASSERT(p->column_pieces > 0 && p->row_pieces > 0);
     p->packs_a = must_pack_a(p, p->column_pieces == 1 ? panels : parts_of(panels, p->column_pieces));
     if (g->m > PIECE_ROWS && (p->packs_a || g->m > 4 * PIECE_ROWS))
         p->row_pieces = larger(p->row_pieces, parts_of(g->m, PIECE_ROWS));

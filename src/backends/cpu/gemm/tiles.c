@@ -133,6 +133,7 @@ bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t ta
     int slots = threads < HAUL__CPU_MOST_SLOTS ? threads : HAUL__CPU_MOST_SLOTS;
     if (tasks < slots)
         slots = tasks > 0 ? (int)tasks : 1;
+    HAUL__ASSERT(0 < slots && slots <= HAUL__CPU_MOST_SLOTS);
     bytes = (bytes + 63) & ~(size_t)63;
     scratch->block = bytes < (SIZE_MAX - 64) / 64 ? haul__work_alloc(bytes * (size_t)slots + 64) : NULL;
     if (!scratch->block)

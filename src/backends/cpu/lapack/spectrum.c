@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/lapack/library.h"
+#include "base/assert.h"
 #include "base/workspace.h"
 #include "core/pool.h"
 #include "core/tensor.h"
@@ -70,6 +71,7 @@ static int32_t eigh(const run *r, char *memory, int32_t work, int32_t integers)
     void          *a = memory + at->a, *w = memory + at->values, *room = memory + at->work;
     int32_t       *iwork = (int32_t *)(void *)(memory + at->integers);
     const int32_t *rows = INTEGER(n), *lwork = INTEGER(work), *liwork = INTEGER(integers);
+    HAUL__ASSERT(!r->s->svd && r->s->m == n);
     if (r->s->dtype == HAUL_F64)
         r->l->dsyevd("V", "U", rows, a, rows, w, room, lwork, iwork, liwork, info, 1, 1);
     else
@@ -87,6 +89,7 @@ static int32_t svd(const run *r, char *memory, int32_t work)
     int32_t       *iwork = (int32_t *)(void *)(memory + at->integers);
     const int32_t *m = INTEGER(r->s->n), *n = INTEGER(r->s->m), *k = INTEGER(haul__spectrum_rank(r->s)),
                   *lwork = INTEGER(work);
+    HAUL__ASSERT(r->s->svd);
     if (r->s->dtype == HAUL_F64)
         r->l->dgesdd("S", m, n, a, m, s, vt, m, u, k, room, lwork, iwork, info, 1);
     else
@@ -156,6 +159,7 @@ static void compute_matrix(run *r, int64_t i, char *memory)
     char                 *values = address(s->values, s->values_offset, i * k, size);
     char                 *left = address(s->left, s->left_offset, i * of_u, size);
     char                 *right = s->svd ? address(s->right, s->right_offset, i * of_vt, size) : NULL;
+    HAUL__ASSERT(0 <= i && i < s->count && (s->svd || k == s->n));
     if (!all_finite(s, a)) {
         fill_nan(values, k, s->dtype);
         fill_nan(left, of_u, s->dtype);
@@ -192,6 +196,7 @@ static void compute_parts(void *context, int64_t first, int64_t last)
 static size_t place(size_t *used, int64_t count, size_t size)
 {
     const size_t at = *used;
+    HAUL__ASSERT(count >= 0 && at % ALIGNMENT == 0);
     *used += ((size_t)count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return at;
 }
@@ -203,6 +208,7 @@ static void lay_out(run *r)
     const int64_t         k = haul__spectrum_rank(s);
     const size_t          size = element(s);
     size_t                used = 0;
+    HAUL__ASSERT(r->work > 0 && r->integers > 0);
     r->at.a = place(&used, s->m * s->n, size);
     r->at.left = place(&used, s->svd ? s->m * k : 0, size);
     r->at.right = place(&used, s->svd ? k * s->n : 0, size);
@@ -219,6 +225,7 @@ static bool ask_sizes(run *r)
     const haul__spectrum    *s = r->s;
     const int64_t            k = haul__spectrum_rank(s), least = s->svd ? 4 * k * k + 7 * k : 1 + 6 * k + 2 * k * k;
     _Alignas(ALIGNMENT) char answer[4 * ALIGNMENT] = {0};
+    HAUL__ASSERT(0 < k && k <= MOST_RANK && least <= INT32_MAX);
     r->at = (slot){.work = ALIGNMENT, .integers = (size_t)2 * ALIGNMENT};
     if (s->svd ? svd(r, answer, -1) : eigh(r, answer, -1, -1))
         return false;
@@ -242,6 +249,7 @@ static haul_status compute(run *r)
         return haul__fail(HAUL_OUT_OF_MEMORY, NULL, NULL, "LAPACK needs %zu bytes of host memory, which are not there",
                           bytes);
     r->memory = block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+    HAUL__ASSERT((uintptr_t)r->memory % ALIGNMENT == 0 && r->at.bytes % ALIGNMENT == 0);
     haul__parallel_for(r->parts, 1, compute_parts, r);
     haul__work_free(block);
     return atomic_load(&r->failed) ? HAUL_UNSUPPORTED : HAUL_OK; /* it did not converge */
