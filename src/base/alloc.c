@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/counter.h"
 #include "base/text/plain.h"
 
@@ -124,6 +125,7 @@ void haul__free(void *p)
 {
     if (!p)
         return;
+    HAUL__ASSERT(haul__counted_blocks() > 0);
     haul__count_blocks(-1);
     free(p);
 }
@@ -149,13 +151,15 @@ char *haul__format(const char *format, ...)
     if (!text)
         return NULL;
     va_start(arguments, format);
-    haul__vsnprintf(text, (size_t)length + 1, format, arguments);
+    const int written = haul__vsnprintf(text, (size_t)length + 1, format, arguments);
     va_end(arguments);
+    HAUL__ASSERT(written == length);
     return text;
 }
 
 bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_size)
 {
+    HAUL__ASSERT(element_size > 0);
     if (wanted <= *capacity)
         return true;
     size_t room = *capacity > SIZE_MAX / 2 ? wanted : *capacity * 2;
@@ -165,6 +169,7 @@ bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_siz
         room = 8;
     void *old; /* items points to a pointer whose type is unknown here */
     memcpy(&old, items, sizeof old);
+    HAUL__ASSERT(old || *capacity == 0);
     void *grown = haul__realloc(old, room, element_size);
     if (!grown)
         return false;

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 #define BLOCK ((size_t)4096)
 #define WORDS 8
 #define ODD   (UINT64_MAX / 255 * 254) /* the bits of a word of bools that are never set */
@@ -12,6 +14,7 @@ static bool block_is_normal(const uint8_t *values, size_t count)
 {
     uint64_t all[WORDS] = {0}, words[WORDS], bits = 0;
     size_t   i = 0;
+    HAUL__ASSERT(count <= BLOCK);
     for (; i + sizeof words <= count; i += sizeof words) {
         memcpy(words, values + i, sizeof words);
         for (int k = 0; k < WORDS; k++)

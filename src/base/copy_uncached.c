@@ -6,6 +6,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/assert.h"
+
 enum { LINE = 64 };
 
 /* Stores lines of 64 bytes. `to` is aligned. */
@@ -26,11 +28,13 @@ static void put_lines(char *to, const char *from, size_t lines)
 void haul__copy_uncached(void *to, const void *from, size_t bytes)
 {
     const size_t head = (size_t)(-(uintptr_t)to % LINE);
+    HAUL__ASSERT((uintptr_t)to + bytes <= (uintptr_t)from || (uintptr_t)from + bytes <= (uintptr_t)to);
     if (bytes < head + LINE) {
         memcpy(to, from, bytes);
         return;
     }
     const size_t lines = (bytes - head) / LINE, done = head + lines * LINE;
+    HAUL__ASSERT(((uintptr_t)to + head) % LINE == 0 && bytes - done < LINE);
     memcpy(to, from, head);
     put_lines((char *)to + head, (const char *)from + head, lines);
     memcpy((char *)to + done, (const char *)from + done, bytes - done);

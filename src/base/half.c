@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/assert.h"
+
 typedef struct format {
     int      digits; /* bits of the significand, including the leading one */
     int      least;  /* exponent of the smallest normal number */
@@ -24,6 +26,7 @@ uint16_t haul__half_encode(haul_dtype dtype, double value)
     format   f = format_of(dtype);
     uint16_t sign = signbit(value) ? 0x8000 : 0;
     int      exponent;
+    HAUL__ASSERT(haul__is_half(dtype));
     if (isnan(value))
         return (uint16_t)(sign | f.infinity | 1 << (f.digits - 2));
     if (isinf(value) || value == 0)
@@ -34,6 +37,7 @@ uint16_t haul__half_encode(haul_dtype dtype, double value)
         return sign | f.infinity;
     /* in units of the last digit, rounded to nearest, ties to even; a carry goes into the exponent */
     int64_t units = (int64_t)nearbyint(ldexp(fabs(value), f.digits - 1 - exponent));
+    HAUL__ASSERT(0 <= units && units <= (int64_t)1 << f.digits);
     int64_t bits = ((int64_t)(exponent - f.least) << (f.digits - 1)) + units;
     return (uint16_t)(sign | (bits < f.infinity ? bits : f.infinity));
 }
@@ -44,6 +48,7 @@ double haul__half_decode(haul_dtype dtype, uint16_t bits)
     int64_t magnitude = bits & 0x7fff, fraction = magnitude & ((1 << (f.digits - 1)) - 1);
     int     exponent = (int)(magnitude >> (f.digits - 1));
     double  value;
+    HAUL__ASSERT(haul__is_half(dtype));
     if (magnitude > f.infinity)
         value = NAN;
     else if (magnitude == f.infinity)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -21,6 +22,8 @@ void *haul__work_alloc(size_t bytes)
     haul__workspace *w = current;
     if (!w || bytes > PTRDIFF_MAX / 4)
         return haul__malloc(bytes);
+    HAUL__ASSERT(w->used % ALIGNMENT == 0 && (w->users > 0 || w->used == 0));
+    HAUL__ASSERT(!w->memory == !w->room);
     const size_t begin = w->used, end = begin + (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     w->most = end > w->most ? end : w->most;
     void *p = end <= w->room ? w->memory + begin : haul__malloc(bytes);
@@ -36,6 +39,7 @@ void haul__work_free(void *p)
     haul__workspace *w = current;
     if (!p)
         return;
+    HAUL__ASSERT(!w || w->users > 0);
     if (w && --w->users == 0)
         w->used = 0;
     if (!w || !w->memory || (uintptr_t)p - (uintptr_t)w->memory >= w->room)
@@ -49,6 +53,7 @@ static char *aligned(void *block)
 
 bool haul__workspace_grow(haul__workspace *w)
 {
+    HAUL__ASSERT(w->users == 0 && w->used == 0);
     if (w->most <= w->room)
         return true;
     const size_t room = w->most;
@@ -57,6 +62,7 @@ bool haul__workspace_grow(haul__workspace *w)
     if (!w->block)
         return false;
     w->memory = aligned(w->block);
+    HAUL__ASSERT(w->memory - (char *)w->block < ALIGNMENT);
     w->room = room;
     return true;
 }

@@ -12,6 +12,8 @@
 #endif
 #if __has_include(<sys/auxv.h>)
 #include <sys/auxv.h>
+
+#include "base/assert.h"
 #define HAVE_AUXILIARY_VECTOR 1
 #endif
 #endif
@@ -88,6 +90,7 @@ static int caller_of(void *const *frames, int count, const char *operation, int 
     Dl_info own, info;
     int     exported = -1, named = -1;
     bool    inside = false; /* an interposer of backtrace() comes first */
+    HAUL__ASSERT(count >= 0);
     *end = count;
     if (!find_own(&own))
         return -1;
@@ -111,6 +114,7 @@ static int caller_of(void *const *frames, int count, const char *operation, int 
     int at = (named >= 0 ? named : exported) + 1;
     while (at < count && is_inside((char *)frames[at] - 1, &own))
         at++;
+    HAUL__ASSERT(0 < at && at <= count && *end <= count);
     return at;
 }
 
@@ -137,10 +141,12 @@ const char *haul__describe_call_site(void *const *frames, int count, const char 
 {
     int    end, first = caller_of(frames, count, operation, &end), last = first;
     size_t at = 0;
+    HAUL__ASSERT(size > 0);
     if (first < 0) { /* all frames, for addr2line */
         first = end > 2 ? 2 : 0;
         last = (first + SHOWN < end ? first + SHOWN : end) - 1;
     }
+    HAUL__ASSERT(0 <= first && last < first + SHOWN);
     out[0] = '\0';
     for (int i = first; i <= last && i < count && at < size; i++) {
         int length = snprintf(out + at, size - at, "%s", i > first ? " < " : "");

@@ -5,18 +5,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 #define MOUNT "/sys/fs/cgroup"
 
 bool haul__file_text(const char *path, char *out, size_t size)
 {
     size_t    used = 0;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    HAUL__ASSERT(size > 0);
     out[0] = 0;
     if (file < 0)
         return false;
     for (ssize_t got; used + 1 < size && (got = read(file, out + used, size - 1 - used)) > 0;)
         used += (size_t)got;
     close(file);
+    HAUL__ASSERT(used < size);
     out[used] = 0;
     return used > 0;
 }
@@ -73,6 +77,7 @@ bool haul__cgroup_find(haul__cgroup *group, const char *root, const char *contro
 
 bool haul__cgroup_leave(haul__cgroup *group)
 {
+    HAUL__ASSERT(group->mount <= strlen(group->path));
     char *slash = strrchr(group->path + group->mount, '/');
     if (slash)
         *slash = 0;

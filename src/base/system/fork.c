@@ -3,12 +3,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/assert.h"
+
 static const haul__fork_handler *handlers[HAUL__FORK_HANDLERS];
 static atomic_int                forks;
 static bool                      watched;
 
 void haul__fork_register(haul__fork_order order, const haul__fork_handler *handler)
 {
+    HAUL__ASSERT(order < HAUL__FORK_HANDLERS && !handlers[order]);
     handlers[order] = handler;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/assert.h"
 #include "base/system/cgroup.h"
 
 enum { TEXT = 8192, NOT_KNOWN = -1 };
@@ -76,6 +77,7 @@ static int64_t left_in_group(const haul__cgroup *group, const group_files *files
         const int64_t inactive = number_after(text, files->inactive);
         used -= inactive < 0 ? 0 : inactive < used ? inactive : used;
     }
+    HAUL__ASSERT(used >= NOT_KNOWN);
     return used < 0 ? limit : used < limit ? limit - used : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 
@@ -36,6 +37,7 @@ static void put_quoted(haul__json_text *t, const char *text)
         } else {
             put(t, text + i, length);
         }
+        HAUL__ASSERT(length <= all - i);
     }
     put(t, "\"", 1);
 }
@@ -95,6 +97,7 @@ void haul__json_string(haul__json_text *t, const char *name, const char *value)
 
 int64_t haul__json_finish(haul__json_text *t)
 {
+    HAUL__ASSERT(t->out || !t->size);
     if (t->size)
         t->out[t->used < t->size ? t->used : t->size - 1] = 0;
     return (int64_t)t->used;
@@ -110,6 +113,7 @@ char *haul__json_make(void (*write)(haul__json_text *t, const void *of), const v
         return NULL;
     t = (haul__json_text){.out = text, .size = *length + 1};
     write(&t, of);
-    haul__json_finish(&t);
+    const int64_t again = haul__json_finish(&t);
+    HAUL__ASSERT((size_t)again == *length);
     return text;
 }

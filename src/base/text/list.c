@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 
 char *haul__list_add(char *list, size_t size, const char *format, ...)
 {
     const size_t used = strlen(list), comma = used ? strlen(", ") : 0;
     va_list      arguments;
+    HAUL__ASSERT(used < size);
     if (used + comma >= size)
         return list;
     memcpy(list + used, ", ", comma);

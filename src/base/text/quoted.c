@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/utf8.h"
 
 char *haul__quoted(const char *name, char buffer[HAUL__QUOTED_SIZE])
@@ -21,6 +22,7 @@ char *haul__quoted(const char *name, char buffer[HAUL__QUOTED_SIZE])
             buffer[1 + kept] = '?';
         kept += n;
     }
+    HAUL__ASSERT(2 + kept < HAUL__QUOTED_SIZE);
     buffer[1 + kept] = '\'';
     buffer[2 + kept] = 0;
     return buffer;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 enum { MOST = 64 };
 
 static int least(int a, int b)
@@ -27,5 +29,6 @@ int haul__spelling_distance(const char *a, const char *b)
                 best = least(best, d[i - 2][j - 2] + 1);
             d[i][j] = (unsigned char)best;
         }
+    HAUL__ASSERT(d[n][m] <= (n > m ? n : m) && d[n][m] >= (n > m ? n - m : m - n));
     return d[n][m];
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 size_t haul__utf8_length(const uint8_t *p, size_t left)
 {
     static const struct {
@@ -11,6 +13,7 @@ size_t haul__utf8_length(const uint8_t *p, size_t left)
         {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
         {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
+    HAUL__ASSERT(left > 0);
     if (*p < 0x80)
         return 1;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -31,6 +34,7 @@ uint32_t haul__utf8_code(const uint8_t *p, size_t length)
     uint32_t code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
     for (size_t i = 1; i < length; i++)
         code = code << 6 | (p[i] & 0x3fu);
+    HAUL__ASSERT(0 < length && length <= 4 && code <= 0x10ffff);
     return code;
 }
 
@@ -50,6 +54,7 @@ void haul__utf8_copy(char *out, size_t size, const char *text)
         for (int i = 0; i < 3 && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80; i++)
             length--;
     }
+    HAUL__ASSERT(length < size);
     memcpy(out, text, length);
     out[length] = 0;
 }
