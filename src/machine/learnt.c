@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "machine/machine.h"
 
 /* The length of the number, and its first three digits; below 256. */
@@ -34,6 +35,8 @@ const haul__machine_learnt *haul__machine_learnt_of(const haul__machine *m, int 
     const haul__machine_learnt *best = NULL;
     const int64_t               flops = haul__whole_flops(work->flops);
     const int                   size = size_of(flops, work->bytes);
+    HAUL__ASSERT(0 <= device && device < m->device_count);
+    HAUL__ASSERT(0 <= d->learnt_count && d->learnt_count <= HAUL__MACHINE_LEARNT);
     for (int i = 0; work->operation && i < d->learnt_count; i++) {
         const haul__machine_learnt *l = &d->learnt[i];
         if (l->size == size && same_kind(l, work->operation, work->dtype) &&
@@ -45,6 +48,7 @@ const haul__machine_learnt *haul__machine_learnt_of(const haul__machine *m, int 
 
 static void forget(haul__machine_device *d, int i)
 {
+    HAUL__ASSERT(0 <= i && i < d->learnt_count);
     d->learnt_count--;
     memmove(&d->learnt[i], &d->learnt[i + 1], (size_t)(d->learnt_count - i) * sizeof *d->learnt);
 }
@@ -59,6 +63,7 @@ void haul__machine_learn(haul__machine_device *d, const haul__machine_learnt *le
         }
     if (d->learnt_count == HAUL__MACHINE_LEARNT)
         forget(d, 0);
+    HAUL__ASSERT(0 <= d->learnt_count && d->learnt_count < HAUL__MACHINE_LEARNT);
     d->learnt[d->learnt_count] = *learnt;
     d->learnt[d->learnt_count++].size = size_of(learnt->flops, learnt->bytes);
 }

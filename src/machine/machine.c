@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "machine/picoseconds.h"
 
@@ -28,6 +29,7 @@ const haul__machine_link *haul__machine_link_of(const haul__machine *m, int from
 static int64_t time_by(const haul__machine_rate *r, int64_t work)
 {
     const haul__machine_point *p = r->points, *last = p + r->count - 1;
+    HAUL__ASSERT(0 < r->count && r->count <= HAUL__MACHINE_POINTS);
     if (work >= last->work)
         return haul__ps_at_rate(work, last->rate);
     if (work <= p->work)
@@ -36,6 +38,7 @@ static int64_t time_by(const haul__machine_rate *r, int64_t work)
         p++;
     const int64_t before = haul__ps_at_rate(p->work, p->rate), after = haul__ps_at_rate(p[1].work, p[1].rate);
     const int64_t done = work - p->work, all = p[1].work - p->work;
+    HAUL__ASSERT(p < last && 0 < done && done <= all);
     return after >= before ? before + haul__share(after - before, done, all)
                            : before - haul__share(before - after, done, all);
 }
@@ -47,6 +50,7 @@ static const haul__machine_rate *find_own_rate(const haul__machine_device *d, ha
                                                haul_dtype dtype)
 {
     const haul__machine_rate *any = NULL;
+    HAUL__ASSERT(0 <= d->rate_count && d->rate_count <= HAUL__MACHINE_RATES);
     for (int i = 0; i < d->rate_count; i++) {
         const haul__machine_rate *r = &d->rates[i];
         if (r->work_class == work_class && r->dtype == dtype)
@@ -158,6 +162,7 @@ static int64_t time_of_conv(const haul__machine_device *d, const haul__machine_w
     const int64_t own = time_of_class(d, haul__machine_class_of(work), work);
     const int64_t wide = time_of_class(d, work->work_class, work);
     const double  channels = channels_of(work);
+    HAUL__ASSERT(own >= 0 && wide >= 0);
     if (is_deep(work))
         return larger(own, wide);
     if (channels <= few_channels || channels >= many_channels)
@@ -168,11 +173,13 @@ static int64_t time_of_conv(const haul__machine_device *d, const haul__machine_w
 
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)
 {
+    HAUL__ASSERT(0 <= device && device < m->device_count);
     const haul__machine_learnt *learnt = haul__machine_learnt_of(m, device, work);
     if (learnt)
         return time_learnt(learnt, work);
     const haul__machine_device *d = &m->devices[device];
     const int64_t body = is_conv(work) ? time_of_conv(d, work) : time_of_class(d, haul__machine_class_of(work), work);
+    HAUL__ASSERT(body >= 0);
     return haul__ps_add(haul__ps_of_waits(d->launch_ns, work->commands), body);
 }
 
@@ -186,6 +193,7 @@ static int64_t time_of_link(const haul__machine_link *link, int64_t bytes, bool 
 
 int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_t bytes, bool pinned)
 {
+    HAUL__ASSERT(0 <= from && from < m->device_count && 0 <= to && to < m->device_count);
     const haul__machine_device *d = &m->devices[from];
     const haul__machine_link   *link = haul__machine_link_of(m, from, to);
     if (from == to)
@@ -194,6 +202,7 @@ int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_
             haul__ps_add(haul__ps_at_rate(bytes, d->bytes_per_second), haul__ps_at_rate(bytes, d->bytes_per_second)));
     if (link)
         return time_of_link(link, bytes, pinned);
+    HAUL__ASSERT(from > 0 && to > 0); /* every device has links with the host */
     return haul__ps_add(time_of_link(haul__machine_link_of(m, from, 0), bytes, pinned),
                         time_of_link(haul__machine_link_of(m, 0, to), bytes, pinned));
 }

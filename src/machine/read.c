@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -157,6 +158,7 @@ static bool is_count(const haul__json *value, int64_t least, int64_t most)
 static haul_status read_count(const reader *r, const char *path, const field *f, const haul__json *value, int64_t *out)
 {
     char expected[128];
+    HAUL__ASSERT(f->unit && 0 <= f->least && f->least <= f->most);
     if (is_count(value, f->least, f->most)) {
         *out = (int64_t)value->number;
         return HAUL_OK;
@@ -180,6 +182,7 @@ static bool is_plain_text(const char *text)
 static haul_status read_text(const reader *r, const char *path, const field *f, const haul__json *value, char *out)
 {
     char expected[128];
+    HAUL__ASSERT(f->size > 0);
     if (value->kind == HAUL__JSON_STRING && strlen(value->string) < f->size && is_plain_text(value->string) &&
         (*value->string || f->optional)) {
         memcpy(out, value->string, strlen(value->string) + 1);
@@ -245,6 +248,7 @@ static haul_status check_list(const reader *r, const char *path, const char *nam
                               size_t most)
 {
     char expected[96];
+    HAUL__ASSERT(least <= most);
     if (list->kind == HAUL__JSON_ARRAY && list->count >= least && list->count <= most)
         return HAUL_OK;
     snprintf(expected, sizeof expected, "must be a list of %zu to %zu items", least, most);
@@ -272,8 +276,10 @@ static haul_status read_points(const reader *r, const char *path, const haul__js
     haul_status status = check_list(r, path, "points", list, 1, HAUL__MACHINE_POINTS);
     if (status)
         return status;
+    HAUL__ASSERT(out->count == 0);
     for (const haul__json *pair = list->child; pair && !status; pair = pair->next) {
         char at[PATH_SIZE];
+        HAUL__ASSERT(out->count < HAUL__MACHINE_POINTS);
         snprintf(at, sizeof at, "%.60s.points[%d]", path, out->count);
         status = read_point(r, at, pair, &out->points[out->count]);
         if (!status && out->count && out->points[out->count].work <= out->points[out->count - 1].work)
@@ -293,6 +299,7 @@ static haul_status read_class(const reader *r, const char *path, const haul__jso
             return HAUL_OK;
         }
         used += (size_t)snprintf(expected + used, sizeof expected - used, " %s", haul__work_class_name(c));
+        HAUL__ASSERT(used < sizeof expected);
     }
     return fail_value(r, path, "class", value, expected);
 }
@@ -308,6 +315,7 @@ static haul_status read_dtype(const reader *r, const char *path, const haul__jso
 
 static haul_status read_rate(const reader *r, const char *path, const haul__json *object, haul__machine_device *d)
 {
+    HAUL__ASSERT(d->rate_count < HAUL__MACHINE_RATES);
     haul__machine_rate *rate = &d->rates[d->rate_count];
     haul_status         status = read_fields(r, path, &rate_fields, object, rate);
     if (!status)
@@ -363,6 +371,7 @@ static haul_status read_all_learnt(const reader *r, const char *path, const haul
 
 static haul_status read_device(const reader *r, const char *path, const haul__json *object, haul__machine *m)
 {
+    HAUL__ASSERT(m->device_count < HAUL__MACHINE_DEVICES);
     haul__machine_device *d = &m->devices[m->device_count];
     haul_status           status = read_fields(r, path, &device_fields, object, d);
     const haul__json     *rates = status ? NULL : haul__json_member(object, "rates");
@@ -371,6 +380,7 @@ static haul_status read_device(const reader *r, const char *path, const haul__js
         status = fail(r, path, "name", "another device has this name; choose a different one");
     if (!status && m->device_count == 0 && strcmp(d->name, "cpu") != 0)
         status = fail(r, path, "name", "the first device is the host, and must be cpu");
+    HAUL__ASSERT(d->rate_count == 0 && d->learnt_count == 0);
     if (!status && rates)
         status = read_rates(r, path, rates, d);
     if (!status && learnt)
@@ -400,6 +410,8 @@ static haul_status check_complete(const reader *r, const char *path, const haul_
 
 static haul_status check_ends(const reader *r, const char *path, const haul__machine *m, const haul__machine_link *link)
 {
+    HAUL__ASSERT(0 <= link->from && link->from < m->device_count);
+    HAUL__ASSERT(0 <= link->to && link->to < m->device_count);
     if (link->from == link->to)
         return fail(r, path, "to", "the link must end at another device than it begins; correct the file");
     if (haul__machine_link_of(m, link->from, link->to) != link)
@@ -409,6 +421,7 @@ static haul_status check_ends(const reader *r, const char *path, const haul__mac
 
 static haul_status read_link(const reader *r, const char *path, const haul__json *object, haul__machine *m)
 {
+    HAUL__ASSERT(m->link_count < HAUL__MACHINE_LINKS);
     haul__machine_link *link = &m->links[m->link_count++];
     const haul__json   *name = haul__json_member(object, "name");
     const bool          known = name && name->string && haul__machine_named_link(name->string, link);
@@ -480,6 +493,7 @@ static haul_status fail_syntax(const reader *r, const char *text, size_t size, s
     const size_t end = first;
     while (first > 0 && end - first < 40 && !strchr("\n{[,", text[first - 1]))
         first--;
+    HAUL__ASSERT(first <= end && end <= size);
     size_t length = size - first < sizeof near - 1 ? size - first : sizeof near - 1;
     memcpy(near, text + first, length);
     near[length] = '\0';
@@ -504,6 +518,7 @@ haul_status haul__machine_read(const char *operation, const char *source, const 
     if (!status)
         status = object ? read_machine(&r, object, m) : fail_syntax(&r, text, size, used);
     haul__json_free(object);
+    HAUL__ASSERT(status || m->device_count > 0);
     if (status)
         haul__free(m);
     else

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/list.h"
 #include "core/error.h"
 #include "files/file.h"
@@ -65,12 +66,15 @@ enum { FILLED = sizeof filled / sizeof *filled };
 
 static void add_rate(haul__machine_device *d, haul__work_class work_class, haul_dtype dtype, double peak)
 {
+    HAUL__ASSERT(d->rate_count < HAUL__MACHINE_RATES);
     haul__machine_rate *r = &d->rates[d->rate_count++];
     const double        best = peak * percent_of_peak[work_class] / 100;
     *r = (haul__machine_rate){.work_class = work_class, .dtype = dtype};
-    for (int i = 0; i < FILLED; i++)
+    for (int i = 0; i < FILLED; i++) {
         r->points[r->count++] = (haul__machine_point){.work = (int64_t)(peak * 1e-9 * (double)filled[i].ns),
                                                       .rate = (int64_t)(best * filled[i].percent / 100)};
+        HAUL__ASSERT(r->points[i].rate > 0 && r->points[i].work > (i > 0 ? r->points[i - 1].work : 0));
+    }
 }
 
 static void add_rates(haul__machine_device *d, const struct sheet *s)
@@ -91,6 +95,7 @@ static void add_rates(haul__machine_device *d, const struct sheet *s)
 
 static void add_link(haul__machine *m, int from, int to, const char *name)
 {
+    HAUL__ASSERT(m->link_count < HAUL__MACHINE_LINKS && !haul__machine_link_of(m, from, to));
     haul__machine_link *link = &m->links[m->link_count++];
     if (!haul__machine_named_link(name, link)) { /* the memory that both devices share: read and written */
         const int64_t rate = m->devices[to].bytes_per_second / 2;
@@ -104,9 +109,11 @@ static void add_link(haul__machine *m, int from, int to, const char *name)
 
 static void add_device(haul__machine *m, const struct sheet *s)
 {
+    HAUL__ASSERT(m->device_count < HAUL__MACHINE_DEVICES && haul__machine_find(m, s->name) < 0);
     const int             number = m->device_count++;
     haul__machine_device *d = &m->devices[number];
     const bool            is_host = !s->link;
+    HAUL__ASSERT(is_host == (number == 0)); /* the host is the first row of a machine */
     snprintf(d->name, sizeof d->name, "%s", s->name);
     snprintf(d->model, sizeof d->model, "%s", s->model);
     d->memory_bytes = s->memory;
@@ -152,6 +159,7 @@ static haul_status make_shipped(const char *operation, const char *name, haul__m
     for (int i = 0; i < SHEETS; i++)
         if (strcmp(sheets[i].machine, name) == 0)
             add_device(m, &sheets[i]);
+    HAUL__ASSERT(m->device_count > 1);
     *out = m;
     return HAUL_OK;
 }

@@ -2,12 +2,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fnv.h"
 #include "base/text/json_text.h"
 #include "machine/machine.h"
 
 static void write_rate(haul__json_text *t, const haul__machine_rate *r)
 {
+    HAUL__ASSERT(0 < r->count && r->count <= HAUL__MACHINE_POINTS);
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "class", haul__work_class_name(r->work_class));
     haul__json_string(t, "dtype", r->dtype == HAUL_DTYPE_NONE ? "any" : haul_dtype_name(r->dtype));
@@ -35,6 +37,8 @@ static void write_learnt(haul__json_text *t, const haul__machine_learnt *l)
 
 static void write_device(haul__json_text *t, const haul__machine_device *d)
 {
+    HAUL__ASSERT(0 <= d->rate_count && d->rate_count <= HAUL__MACHINE_RATES);
+    HAUL__ASSERT(0 <= d->learnt_count && d->learnt_count <= HAUL__MACHINE_LEARNT);
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "name", d->name);
     haul__json_string(t, "model", d->model);
@@ -57,6 +61,8 @@ static void write_device(haul__json_text *t, const haul__machine_device *d)
 
 static void write_link(haul__json_text *t, const haul__machine *m, const haul__machine_link *link)
 {
+    HAUL__ASSERT(0 <= link->from && link->from < m->device_count);
+    HAUL__ASSERT(0 <= link->to && link->to < m->device_count);
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "from", m->devices[link->from].name);
     haul__json_string(t, "to", m->devices[link->to].name);
