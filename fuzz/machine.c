@@ -17,9 +17,10 @@ static void must(bool holds)
 
 static void check_times(const haul__machine *m)
 {
-    static const haul__machine_work works[] = {{HAUL__WORK_MATMUL, HAUL_F32, 1e9, 1000, 1},
-                                               {HAUL__WORK_CONV, HAUL_F16, INFINITY, INT64_MAX, INT64_MAX},
-                                               {HAUL__WORK_POOL, HAUL_F32, -1, 1, 2}};
+    static const haul__machine_work works[] = {
+        {"haul_matmul", HAUL__WORK_MATMUL, HAUL_F32, .flops = 1e9, .bytes = 1000, .commands = 1},
+        {"haul_conv2d", HAUL__WORK_CONV, HAUL_F16, .flops = INFINITY, .bytes = INT64_MAX, .commands = INT64_MAX},
+        {"haul_max_pool2d", HAUL__WORK_POOL, HAUL_F32, .flops = -1, .bytes = 1, .commands = 2}};
     for (int d = 0; d < m->device_count; d++) {
         for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
             const int64_t time = haul__machine_time(m, d, &works[i]);
