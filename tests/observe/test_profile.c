@@ -416,6 +416,47 @@ static void test_profile__survives_exhausted_memory(void **state)
     }
 }
 
+/* The files of a profile, one behind the other. */
+static size_t read_files(const char *folder, char *out, size_t size)
+{
+    static const char *const names[] = {"trace.json", "profile.json", "audit.json"};
+    size_t                   used = 0;
+    for (int i = 0; i < 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        used += fread(out + used, 1, size - used, file);
+        fclose(file);
+    }
+    assert_in_range(used, 1, size - 1);
+    return used;
+}
+
+/* A file is saved as it is, or not at all. */
+static void test_profile__files_are_whole_with_little_memory(void **state)
+{
+    enum { MOST = 1 << 18 };
+    static char whole[MOST], little[MOST];
+    (void)state;
+    haul_profile *p = haul_profile_begin(.everywhere = true);
+    assert_valid(haul_exp(iota(4, 4)));
+    assert_int_equal(haul_profile_end(p), HAUL_OK);
+    assert_int_equal(haul_profile_save(p, "enough"), HAUL_OK);
+    const size_t size = read_files("enough", whole, MOST);
+    for (int64_t failing = 1; failing < 40; failing++) {
+        haul__fault_plan(HAUL__FAULT_HOST, failing);
+        const haul_status saved = haul_profile_save(p, "little");
+        haul__fault_plan(0, 0);
+        assert_true(saved == HAUL_OK || saved == HAUL_OUT_OF_MEMORY);
+        haul_error_clear();
+        if (saved)
+            continue;
+        assert_int_equal(read_files("little", little, MOST), size);
+        assert_memory_equal(little, whole, size);
+    }
+}
+
 static void test_profile__files_are_whole_or_not_there(void **state)
 {
     static const char *const names[] = {"made/whole/trace.json", "made/whole/profile.json", "made/whole/audit.json"};
@@ -458,6 +499,7 @@ int main(void)
         TEST(test_profile__begins_within_a_call),
         TEST(test_profile__memory_is_the_devices),
         TEST(test_profile__survives_exhausted_memory),
+        TEST(test_profile__files_are_whole_with_little_memory),
         TEST(test_profile__files_are_whole_or_not_there),
 #undef TEST
     };

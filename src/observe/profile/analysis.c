@@ -181,6 +181,8 @@ void haul__analysis_free(haul__analysis *a)
         return;
     for (size_t i = 0; i < sizeof a->tables / sizeof *a->tables; i++)
         haul__free(a->tables[i].rows);
+    for (int c = 0; c < a->curve_count; c++)
+        haul__free(a->curves[c].held);
     haul__free(a->curves);
     haul__free(a->idle.times.items);
     haul__free(a->call_sites);

@@ -49,12 +49,23 @@ typedef struct haul__steps {
     int     kernels;    /* how many it compiled */
 } haul__steps;
 
+/* Live memory at a device's peak: of one operation, module and role. */
+typedef struct haul__holding {
+    uint32_t    operation, module; /* numbers of texts; or */
+    const char *named, *where;     /* of memory from before the profile; else NULL */
+    const char *role;              /* what it is used for; "" if that is not known */
+    int64_t     bytes;
+    int         count;
+} haul__holding;
+
 /* The memory of a device. */
 typedef struct haul__curve {
     const haul_device   *device;
     const haul__earlier *earlier;      /* NULL: nothing was there */
     int64_t              before, peak; /* live bytes when the profile began; the most */
     size_t               peak_at;      /* how many events had come by then */
+    haul__holding       *held;         /* at the peak, the largest first */
+    int                  held_count;
 } haul__curve;
 
 typedef struct haul__analysis {
@@ -111,16 +122,5 @@ int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m)
 
 /* Gives allocations their roles, once the profile has ended. Without memory for it they have none. */
 void haul__note_roles(haul_profile *p);
-
-/* The live memory at a device's peak, one entry for each operation, module and role; the largest first. */
-typedef struct haul__holding {
-    uint32_t    operation, module; /* numbers of texts; or */
-    const char *named, *where;     /* of memory from before the profile; else NULL */
-    const char *role;              /* what it is used for; "" if that is not known */
-    int64_t     bytes;
-    int         count;
-} haul__holding;
-/* For haul__free; NULL without memory. */
-haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *curve, int *count);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
@@ -275,11 +274,9 @@ static void write_points(haul__json_text *t, const haul_profile *p, const haul__
 
 static void write_holdings(haul__json_text *t, const haul_profile *p, const haul__curve *c)
 {
-    int            count = 0;
-    haul__holding *held = haul__find_holdings(p, c, &count);
     haul__json_begin(t, "at_peak", '[');
-    for (int i = 0; i < count; i++) {
-        const haul__holding *h = &held[i];
+    for (int i = 0; i < c->held_count; i++) {
+        const haul__holding *h = &c->held[i];
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "operation", h->named ? h->named : haul__profile_text(p, h->operation));
         haul__json_string(t, "module", h->named ? h->where : haul__profile_text(p, h->module));
@@ -290,7 +287,6 @@ static void write_holdings(haul__json_text *t, const haul_profile *p, const haul
         haul__json_end(t, '}');
     }
     haul__json_end(t, ']');
-    haul__free(held);
 }
 
 static void write_memory(haul__json_text *t, const haul_profile *p, window w)

@@ -54,27 +54,6 @@ static bool begin_curves(const haul_profile *p, haul__analysis *a)
     return true;
 }
 
-bool haul__find_memory(const haul_profile *p, haul__analysis *a)
-{
-    if (!begin_curves(p, a))
-        return false;
-    for (int c = 0; c < a->curve_count; c++) {
-        haul__curve *curve = &a->curves[c];
-        int64_t      now = curve->before;
-        for (size_t i = 0; i < p->count; i++) {
-            const haul__profile_event *m = &p->events[i];
-            if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
-                continue;
-            now += haul__memory_change(p, m);
-            if (now > curve->peak) {
-                curve->peak = now;
-                curve->peak_at = i + 1;
-            }
-        }
-    }
-    return true;
-}
-
 /* ---- what memory is used for ---- */
 
 /* A storage and its role, as a number of a text. */
@@ -248,7 +227,8 @@ static int by_bytes(const void *a, const void *b)
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, int *count)
+/* One entry for each operation, module and role. */
+static bool find_holdings(const haul_profile *p, haul__curve *c)
 {
     holdings                    h = {.items = NULL};
     size_t                      n;
@@ -267,11 +247,37 @@ haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, 
     haul__free(gone);
     if (!fine) {
         haul__free(h.items);
-        return NULL;
+        return false;
     }
     if (h.count)
         qsort(h.items, h.count, sizeof *h.items, by_bytes);
-    HAUL__ASSERT(h.count <= h.room);
-    *count = (int)h.count;
-    return h.items;
+    HAUL__ASSERT(h.count <= h.room && !c->held);
+    c->held = h.items;
+    c->held_count = (int)h.count;
+    return true;
+}
+
+/* ---- all of it ---- */
+
+bool haul__find_memory(const haul_profile *p, haul__analysis *a)
+{
+    if (!begin_curves(p, a))
+        return false;
+    for (int c = 0; c < a->curve_count; c++) {
+        haul__curve *curve = &a->curves[c];
+        int64_t      now = curve->before;
+        for (size_t i = 0; i < p->count; i++) {
+            const haul__profile_event *m = &p->events[i];
+            if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
+                continue;
+            now += haul__memory_change(p, m);
+            if (now > curve->peak) {
+                curve->peak = now;
+                curve->peak_at = i + 1;
+            }
+        }
+        if (!find_holdings(p, curve))
+            return false;
+    }
+    return true;
 }

@@ -265,12 +265,9 @@ static void add_held(builder *b, const haul_device *device, const haul__holding 
 static void add_peaks(builder *b, bool modules)
 {
     for (int c = 0; c < b->a->curve_count; c++) {
-        int            count = 0;
-        haul__holding *held = haul__find_holdings(b->p, &b->a->curves[c], &count);
-        b->failed = b->failed || !held;
-        for (int i = 0; i < count; i++)
-            add_held(b, b->a->curves[c].device, &held[i], modules);
-        haul__free(held);
+        const haul__curve *curve = &b->a->curves[c];
+        for (int i = 0; i < curve->held_count; i++)
+            add_held(b, curve->device, &curve->held[i], modules);
     }
 }
 
