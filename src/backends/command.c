@@ -3,6 +3,17 @@
 
 #include "base/assert.h"
 
+/* True if the bytes of a copy or fill are in each of its buffers. */
+static bool is_within(const haul__command *c)
+{
+    for (int i = 0; c->kind != HAUL__COMMAND_LAUNCH && i < c->buffer_count; i++) {
+        const size_t all = c->buffers[i].storage->bytes, from = c->buffers[i].offset;
+        if (from > all || c->bytes > all - from)
+            return false;
+    }
+    return true;
+}
+
 haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CALLBACK], haul__stream *stream,
                               const haul__command *command)
 {
@@ -11,6 +22,7 @@ haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CA
     if (command->kind == HAUL__COMMAND_LAUNCH ? command->items <= 0 : command->bytes == 0)
         return HAUL_OK;
     HAUL__ASSERT((size_t)command->kind < HAUL__COMMAND_CALLBACK && functions[command->kind]);
+    HAUL__ASSERT(is_within(command));
     return functions[command->kind](stream, command);
 }
 

@@ -10,7 +10,8 @@ static inline haul_status table_submit(const haul__backend *table, haul__stream 
                                        const haul__buffer *to, size_t to_offset, haul_device *from_device,
                                        const haul__buffer *from, size_t from_offset)
 {
-    haul__storage target = {.device = s->device}, source = {.device = from_device};
+    haul__storage target = {.device = s->device, .bytes = to_offset + command.bytes};
+    haul__storage source = {.device = from_device, .bytes = from_offset + command.bytes};
     haul__region  buffers[2];
     int           count = 0;
     if (to) {

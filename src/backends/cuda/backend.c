@@ -5,6 +5,7 @@
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul__cuda_device gpus[HAUL__MAX_DEVICES];
@@ -17,6 +18,7 @@ static pthread_once_t    once = PTHREAD_ONCE_INIT;
 /* Querying the current context costs a few nanoseconds, changing it about fifty. */
 CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope)
 {
+    HAUL__ASSERT(d->context); /* devices are started before they are used */
     CUresult code = haul__cu.CtxGetCurrent(&scope->before);
     scope->ours = d->context;
     if (code == CUDA_SUCCESS && scope->before != d->context)
@@ -76,7 +78,8 @@ static haul_status describe(haul_device *device, haul__cuda_device *d)
     char                    version[48] = "";
     int                     driver = haul__cuda_driver_version(), major = 0, minor = 0;
     size_t                  bytes = 0;
-    CUresult                code = haul__cu.DeviceGet(&d->id, device->index);
+    HAUL__ASSERT(d == &gpus[device->index]);
+    CUresult code = haul__cu.DeviceGet(&d->id, device->index);
     if (code != CUDA_SUCCESS)
         return haul__cuda_check(device, "cuDeviceGet", code);
     if (haul__cu.DeviceGetName(device->model, (int)sizeof device->model, d->id) != CUDA_SUCCESS)
@@ -115,6 +118,7 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
 {
     int  known[64], count = 0, best = 0;
     bool exact = false;
+    HAUL__ASSERT(d->capability >= HAUL__CUDA_LEAST_CAPABILITY);
     if (haul__nvrtc.GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
         haul__nvrtc.GetSupportedArchs(known) != NVRTC_SUCCESS)
         return haul__fail(HAUL_BACKEND, device->name, NULL, "NVRTC does not report which GPUs it supports");
@@ -128,6 +132,7 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
                           "%s has compute capability %d.%d, which this NVRTC no longer supports; install an older CUDA "
                           "toolkit as well",
                           device->model, d->capability / 10, d->capability % 10);
+    HAUL__ASSERT(best <= d->capability && exact == (best == d->capability));
     snprintf(d->target, sizeof d->target, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
     return HAUL_OK;
 }
@@ -135,6 +140,7 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
 /* Enables direct copies between GPUs that are linked, in both directions, with those that are already open. */
 static void enable_peers(haul__cuda_device *d)
 {
+    HAUL__ASSERT(gpus <= d && d < gpus + gpu_count);
     for (int i = 0; i < gpu_count; i++) {
         haul__cuda_device *other = &gpus[i];
         haul__cuda_scope   scope;
@@ -164,6 +170,7 @@ static haul_status start_gpu(haul_device *device)
     CUresult           code;
     if (d->context) /* retried after memory was exhausted */
         return HAUL_OK;
+    HAUL__ASSERT(d->identity && d->target[0]); /* it was opened */
     haul__cuda_spending spent = haul__cuda_spend_begin_context(device);
     code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
     if (code != CUDA_SUCCESS) {
@@ -179,6 +186,7 @@ static haul_status start_gpu(haul_device *device)
 
 static haul_status open_gpu(haul_device *device, int index)
 {
+    HAUL__ASSERT(0 <= index && index < HAUL__MAX_DEVICES);
     char               why[256] = "there are fewer GPUs";
     haul__cuda_device *d = &gpus[index];
     haul_status        status;

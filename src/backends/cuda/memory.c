@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 
@@ -34,6 +35,7 @@ static unsigned long long held_by_others(const haul_device *device, unsigned *pi
     if (listed)
         return total;
     const long long own = atomic_load(&device->obtained) + atomic_load(&device->overhead);
+    HAUL__ASSERT(own >= 0);
     *pid = 0;
     return total > (unsigned long long)own ? total - (unsigned long long)own : 0;
 }
@@ -46,6 +48,7 @@ void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
     size_t                   left = 0, all = 0, at;
     unsigned                 pid = 0;
     CUresult                 code;
+    HAUL__ASSERT(size > 0);
     out[0] = '\0';
     HAUL__CU_CALL(code, d, MemGetInfo(&left, &all));
     if (code != CUDA_SUCCESS)
@@ -109,6 +112,7 @@ haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
 void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s)
 {
     size_t left, all;
+    HAUL__ASSERT(!s->left || haul__cuda_of(device)->context);
     if (s->left && memory_info(device, &left, &all) && left < s->left) /* a count, which `const` does not protect */
         atomic_fetch_add(&((haul_device *)device)->overhead, (long long)(s->left - left));
     pthread_mutex_unlock(&haul__cuda_of(device)->memory_lock);
@@ -121,7 +125,7 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buff
     haul__cuda_device *d = haul__cuda_of(device);
     CUdeviceptr        address = 0;
     CUresult           code;
-    (void)of;
+    HAUL__ASSERT(!of && bytes > 0); /* parts of buffers have addresses */
     pthread_mutex_lock(&d->memory_lock);
     HAUL__CU_CALL(code, d, MemAlloc(&address, bytes));
     pthread_mutex_unlock(&d->memory_lock);
@@ -197,6 +201,7 @@ bool haul__cuda_holds(haul_device *device, const void *memory, size_t bytes)
 {
     const void *const ends[] = {memory, last_byte(memory, bytes)};
     CUdeviceptr       starts[2] = {0};
+    HAUL__ASSERT(0 <= device->index && device->index < HAUL__MAX_DEVICES);
     for (int i = 0; i < 2; i++) {
         unsigned type = 0;
         int      ordinal = -1;

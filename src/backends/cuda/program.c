@@ -5,6 +5,7 @@
 #include "backends/compiler_log.h"
 #include "backends/cuda/cuda.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "files/disk_cache.h"
 #include "kernels/kernels.h"
@@ -23,6 +24,7 @@ char *haul__cuda_program_text(const haul__unit *unit)
                              ? haul__format("#define HAUL_WANTS_ONE 1\n#define HAUL_WANTED_%s HAUL_IS_WANTED\n", unit->kernel)
                              : haul__strdup("");
     const char *own = name ? haul__kernel_header(name) : NULL;
+    HAUL__ASSERT(unit->text); /* nothing is compiled beforehand */
     if (name && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
@@ -67,6 +69,7 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
     nvrtcResult code = portable ? haul__nvrtc.GetPTXSize(program, size) : haul__nvrtc.GetCUBINSize(program, size);
     if (code != NVRTC_SUCCESS)
         return code;
+    HAUL__ASSERT(!*image);
     *image = haul__calloc(*size + 1, 1);
     if (!*image)
         return NVRTC_ERROR_OUT_OF_MEMORY;
@@ -99,6 +102,7 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
     else if (report)
         out->log = read_log(program);
     haul__nvrtc.DestroyProgram(&program);
+    HAUL__ASSERT((status == HAUL_OK) == (out->image != NULL) && (report || !out->log));
     return status;
 }
 
@@ -134,6 +138,7 @@ static haul_status build(haul_device *device, const char *name, const char *sour
     char           *key = haul__cuda_cache_key(device, source);
     haul__cuda_code code = {.image = NULL};
     haul_status     status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
+    HAUL__ASSERT(!*out && haul__cuda_of(device)->target[0]);
     if (key && load_cached(device, key, out)) {
         haul__free(key);
         return HAUL_OK;
@@ -173,7 +178,8 @@ static haul_status find_kernel(haul_device *device, const haul__unit *unit, CUmo
     char                     entry[128];
     int                      most = 0;
     CUresult                 code;
-    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    const int length = snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    HAUL__ASSERT(0 < length && (size_t)length < sizeof entry);
     const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
     HAUL__CU_CALL(code, d, ModuleGetFunction(&out->function, module, entry));
     if (code == CUDA_SUCCESS)

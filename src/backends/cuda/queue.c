@@ -112,7 +112,7 @@ static haul_status fill(haul__stream *s, const haul__command *c)
     CUstream                 stream = haul__cuda_stream(s);
     const void              *pattern = &c->pattern;
     size_t                   count = c->bytes / c->pattern_size;
-    HAUL__ASSERT(c->bytes % c->pattern_size == 0);
+    HAUL__ASSERT(c->bytes % c->pattern_size == 0 && at % c->pattern_size == 0);
     unsigned char  byte;
     unsigned short half;
     unsigned       word;
@@ -157,6 +157,7 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     CUresult                 code;
     int                      count = launch->buffer_count;
     HAUL__ASSERT(0 <= count && count <= HAUL__MAX_BUFFERS && (!launch->checks || launch->record));
+    HAUL__ASSERT(launch->params_size >= sizeof(int64_t)); /* the number of work items comes first */
     for (int i = 0; i < count; i++)
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
     if (launch->checks) /* the kernel has one more buffer */
@@ -189,6 +190,7 @@ haul_status haul__cuda_sync(haul__stream *s, void *event)
 {
     const haul__cuda_event *waited = event;
     CUresult                code;
+    HAUL__ASSERT(!waited || waited->event);
     if (waited) {
         HAUL__CU_CALL(code, haul__cuda_of(s->device), EventSynchronize(waited->event));
         return haul__cuda_check(s->device, "cuEventSynchronize", code);
@@ -225,6 +227,7 @@ static haul_status take_event(haul_device *device, haul__cuda_event **out)
             return haul__cuda_check(device, "cuEventCreate", code);
         }
     }
+    HAUL__ASSERT(event->event);
     *out = event;
     return HAUL_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static haul__cuda_timing *take_idle(haul__cuda_device *d)
@@ -50,6 +51,7 @@ haul_status haul__cuda_timing_begin(haul__stream *s, void **timing)
     haul_status        status = t ? HAUL_OK : make(s->device, &t);
     if (status)
         return status;
+    HAUL__ASSERT(t->first && t->last);
     status = record(s, t->first);
     if (status)
         haul__cuda_timing_free(s->device, t);

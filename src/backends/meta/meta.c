@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "backends/backend.h"
+#include "base/assert.h"
 
 static int meta_count(char *why, size_t why_size)
 {
@@ -13,7 +14,7 @@ static int meta_count(char *why, size_t why_size)
 
 static haul_status meta_open(haul_device *device, int index)
 {
-    (void)index;
+    HAUL__ASSERT(index == 0);
     device->properties.kind = HAUL_KIND_META;
     device->properties.has_f64 = true;
     snprintf(device->model, sizeof device->model, "shapes without data");

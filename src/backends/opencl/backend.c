@@ -4,6 +4,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* ---- devices ---- */
@@ -97,6 +98,7 @@ static haul_status open_device(haul_device *device, int index)
     status = prepare(device, d);
     if (status)
         return status;
+    HAUL__ASSERT(d->context && d->identity && d->units > 0);
     device->impl = d;
     if (d->service)
         return HAUL_OK;
@@ -147,6 +149,7 @@ static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
 /* A part is in the memory of the whole, which was placed. */
 static haul_status alloc_part(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
+    HAUL__ASSERT(device->sub_buffers && of->offset % HAUL__SUB_BUFFER_ALIGNMENT == 0);
     const cl_buffer_region region = {of->offset, bytes};
     cl_int                 code;
     cl_mem memory = haul__cl.CreateSubBuffer(of->handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
@@ -160,6 +163,7 @@ static haul_status alloc(haul_device *device, size_t bytes, const haul__buffer_a
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
     cl_mem           memory;
+    HAUL__ASSERT(bytes > 0 && d->service);
     if (of)
         return alloc_part(device, bytes, of, out);
     memory = haul__cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
@@ -192,6 +196,7 @@ static haul_status host_alloc(haul_device *device, size_t bytes, void **out, voi
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
     cl_mem           memory;
+    HAUL__ASSERT(bytes > 0);
     *handle = NULL;
     if (device->properties.shares_host_memory) {
         *out = haul__malloc(bytes);
@@ -213,6 +218,7 @@ static haul_status host_alloc(haul_device *device, size_t bytes, void **out, voi
 static void host_free(haul_device *device, void *memory, void *handle)
 {
     haul__cl_device *d = haul__cl_of(device);
+    HAUL__ASSERT(!handle == !!device->properties.shares_host_memory);
     if (!handle) {
         haul__free(memory);
         return;

@@ -91,6 +91,7 @@ static void take_platform(haul__cl_platform *platform, cl_platform_id id)
     cl_device_id ids[HAUL__MAX_DEVICES];
     cl_uint      count = 0;
     HAUL__ASSERT(device_count <= HAUL__MAX_DEVICES);
+    HAUL__ASSERT(platforms <= platform && platform < platforms + MAX_PLATFORMS && !platform->context);
     platform->id = id;
     platform_text(id, CL_PLATFORM_NAME, platform->name, sizeof platform->name);
     platform_text(id, CL_PLATFORM_VERSION, platform->version, sizeof platform->version);
@@ -173,6 +174,7 @@ cl_int haul__cl_context(haul__cl_platform *platform, cl_context *out)
     cl_device_id                ids[HAUL__MAX_DEVICES];
     cl_uint                     count = 0;
     cl_int                      code = CL_SUCCESS;
+    HAUL__ASSERT(platforms <= platform && platform < platforms + MAX_PLATFORMS);
     pthread_mutex_lock(&context_lock);
     if (!platform->context) {
         for (int i = 0; i < device_count; i++)

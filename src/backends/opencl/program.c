@@ -47,6 +47,7 @@ char *haul__cl_program_text(const haul_device *device, const haul__unit *unit)
     const char *dtype = haul_dtype_name(unit->dtype);
     char       *undefs = undefinitions(unit), *text = NULL;
     char       *wanted = definitions(device, unit);
+    HAUL__ASSERT(unit->text); /* nothing is compiled beforehand */
     if (undefs && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
@@ -137,6 +138,7 @@ static void store_binary(const haul__cl_device *d, const char *key, cl_program p
     size_t         sizes[HAUL__MAX_DEVICES] = {0}, count = 0;
     unsigned char *binaries[HAUL__MAX_DEVICES] = {0};
     int            at = position_of(d, program, &count);
+    HAUL__ASSERT(at < 0 || (size_t)at < count);
     if (at < 0 || haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS ||
         sizes[at] == 0)
         return;
@@ -166,6 +168,7 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
             store_binary(d, key, *out);
     }
     haul__free(key);
+    HAUL__ASSERT(status || *out);
     return status;
 }
 
@@ -219,6 +222,7 @@ static haul_status get_program(haul_device *device, const haul__unit *unit, cl_p
             break;
     if (!program)
         status = make_program(device, unit, &program);
+    HAUL__ASSERT(status || (program->dtype == unit->dtype && strcmp(program->unit, unit->name) == 0));
     if (status == HAUL_OK)
         *out = program->program;
     pthread_mutex_unlock(&d->lock);
@@ -242,7 +246,8 @@ haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__
     kernel = haul__calloc(1, sizeof *kernel);
     if (!kernel)
         return haul__fail_memory(device->name, sizeof *kernel);
-    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    const int length = snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
+    HAUL__ASSERT(0 < length && (size_t)length < sizeof entry);
     kernel->kernel = haul__cl.CreateKernel(program, entry, &code);
     if (code != CL_SUCCESS) {
         haul__free(kernel);

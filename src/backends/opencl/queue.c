@@ -113,6 +113,7 @@ static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel
 /* Mesa 22's rusticl leaves the padding at the end of a struct out of its size, and accepts only the rest. */
 static cl_int set_params(cl_kernel kernel, cl_uint index, const haul__command *launch)
 {
+    HAUL__ASSERT(launch->params_size >= sizeof(int64_t)); /* the number of work items comes first */
     cl_int code = haul__cl.SetKernelArg(kernel, index, launch->params_size, launch->params);
     for (size_t padding = 1; padding < 8 && padding < launch->params_size && code == CL_INVALID_ARG_SIZE; padding++)
         code = haul__cl.SetKernelArg(kernel, index, launch->params_size - padding, launch->params);
@@ -129,7 +130,8 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_me
     *call = "clSetKernelArg";
     for (int i = 0; i < count && code == CL_SUCCESS; i++) {
         const haul__buffer *buffer = &launch->buffers[i].storage->buffer;
-        cl_mem              memory = buffer->host ? host : memory_of(buffer);
+        HAUL__ASSERT(!buffer->host || host);
+        cl_mem memory = buffer->host ? host : memory_of(buffer);
 
         code = haul__cl.SetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
     }
@@ -200,6 +202,7 @@ static haul_status show_host(haul__stream *s, cl_mem memory, size_t bytes)
     const char *call = "clEnqueueMapBuffer";
     cl_event    event = NULL;
     cl_int      code;
+    HAUL__ASSERT(bytes > 0);
     void *at = haul__cl.EnqueueMapBuffer(queue_of(s), memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, &code);
     if (code == CL_SUCCESS) {
         call = "clEnqueueUnmapMemObject";
@@ -295,6 +298,7 @@ static haul_status fill(haul__stream *s, const haul__command *c)
 {
     if (haul__cl_of(s->device)->platform->is_oclgrind)
         return fill_by_write(s, c);
+    HAUL__ASSERT(c->pattern_size > 0 && c->buffers[0].offset % c->pattern_size == 0);
     const haul__region *to = &c->buffers[0];
     cl_int code = haul__cl.EnqueueFillBuffer(queue_of(s), memory_of(&to->storage->buffer), &c->pattern, c->pattern_size,
                                              to->offset, c->bytes, 0, NULL, timed);
@@ -412,7 +416,7 @@ haul_status haul__cl_timing_begin(haul__stream *s, void **timing)
 haul_status haul__cl_timing_end(haul__stream *s, void *timing)
 {
     (void)s;
-    (void)timing;
+    HAUL__ASSERT(timed == &((cl_timing *)timing)->event);
     timed = NULL;
     return HAUL_OK;
 }

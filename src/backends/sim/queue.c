@@ -70,6 +70,7 @@ haul_status haul__sim_submit(haul__stream *s, const haul__command *c)
         return status;
     if (c->copy != q->copy)
         q->copied = 0;
+    HAUL__ASSERT(c->copy || !q->copied);
     q->began = larger(atomic_load(&q->ends), haul__clock_ps());
     atomic_store(&q->ends, q->began + haul__sim_time(c, q->copied));
     HAUL__ASSERT(q->copied >= 0 && atomic_load(&q->ends) >= q->began);
@@ -145,6 +146,7 @@ haul_status haul__sim_timing_read(haul_device *device, void *of, void *origin, i
 {
     const timing *t = of, *from = origin;
     (void)device;
+    HAUL__ASSERT(t->began <= t->ended && from->began <= from->ended);
     *after = t->began / 1000 - from->began / 1000;
     *duration = t->ended / 1000 - t->began / 1000;
     return HAUL_OK;

@@ -43,6 +43,7 @@ static const haul__machine *machine_of(const struct place *p)
 {
     enum { PLACES = sizeof places / sizeof *places };
     static haul__machine *loaded[PLACES];
+    HAUL__ASSERT(places <= p && p < places + PLACES);
     for (int i = 0; i < PLACES; i++) {
         if (!loaded[i] && haul__machine_load("haul_device_get", p->machine, &loaded[i]))
             return NULL;
@@ -87,6 +88,7 @@ static haul__subscriber watcher = {.of = {.take = take, .kinds = HAUL_EVENT_COMM
 static haul_status sim_start(haul_device *device)
 {
     const haul__sim_device *own = device->impl;
+    HAUL__ASSERT(own->machine->device_count > own->number && own->number > 0); /* 0 is the host */
     if (!haul__clock_is_virtual() && !haul__attach(&watcher))
         return haul__fail_memory("haul_device_get", sizeof watcher);
     haul__sim_machine_begin(own->machine);
@@ -111,7 +113,7 @@ static haul_status sim_alloc(haul_device *device, size_t bytes, const haul__buff
     haul__sim_device *own = device->impl;
     const int64_t     all = device->properties.memory_bytes;
     void             *memory = NULL;
-    (void)of;
+    HAUL__ASSERT(!of && bytes > 0); /* parts of buffers have addresses */
     *out = (haul__buffer){NULL, NULL};
     if (bytes > (uint64_t)all)
         return refuse(device, bytes);
@@ -159,6 +161,7 @@ static void sim_describe(haul_device *device, haul__description what, char *out,
 {
     const haul__sim_device *own = device->impl;
     const long long         all = device->properties.memory_bytes, left = all - atomic_load(&own->used);
+    HAUL__ASSERT(size > 0);
     *out = '\0';
     if (what == HAUL__FREE_BYTES)
         snprintf(out, size, "%lld", left);

@@ -49,7 +49,8 @@ void haul__sim_operation_end(void)
 /* A command that computes, or moves bytes within the device. */
 static int64_t time_here(const haul__machine *m, int number, const haul__command *c)
 {
-    const bool    moves = c->kind == HAUL__COMMAND_COPY || c->kind == HAUL__COMMAND_FILL;
+    const bool moves = c->kind == HAUL__COMMAND_COPY || c->kind == HAUL__COMMAND_FILL;
+    HAUL__ASSERT(0 <= number && number < m->device_count && (under_way.within || !under_way.ps));
     const int64_t ps = under_way.ps, launch = 1000 * m->devices[number].launch_ns;
     if (!under_way.within)
         return moves ? haul__machine_copy_time(m, number, number, (int64_t)c->bytes, true) : launch;
@@ -71,10 +72,12 @@ int64_t haul__sim_time(const haul__command *c, int64_t copied)
 {
     int                  number, other;
     const haul__machine *m = haul__sim_machine(c->device, &number);
+    HAUL__ASSERT(m && copied >= 0);
     switch (c->kind) {
     case HAUL__COMMAND_WRITE: return time_of_copy(m, 0, number, c, copied);
     case HAUL__COMMAND_READ: return time_of_copy(m, number, 0, c, copied);
     case HAUL__COMMAND_PEER:
+        HAUL__ASSERT(c->buffer_count == 2);
         haul__sim_machine(c->buffers[1].storage->device, &other);
         return time_of_copy(m, other, number, c, copied);
     case HAUL__COMMAND_CALLBACK: return 0;

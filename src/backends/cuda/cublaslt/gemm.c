@@ -72,6 +72,7 @@ static int64_t epilogue_of(const haul__gemm *call)
 static bool translate(const haul__gemm *call, const operands *at, haul__lt_problem *out)
 {
     memset(out, 0, sizeof *out);
+    HAUL__ASSERT(call->batch > 0 && !call->bias_of_rows);
     if (!has_library_dtype(call->dtype) || call->k == 0 || call->m > INT32_MAX || call->n > INT32_MAX ||
         call->k > INT32_MAX || call->batch > INT32_MAX || call->inner)
         return false;
@@ -79,6 +80,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
         !describe(&out->right, call->m, call->k, call->a_row, call->a_col) ||
         !describe(&out->out, call->m, call->n, call->c_row, 1) || out->out.transposed)
         return false;
+    HAUL__ASSERT(out->left.ld >= out->left.rows && out->right.ld >= out->right.rows && out->out.ld >= out->out.rows);
     if (call->batch > 1) {
         out->left.batch = call->b_batch;
         out->right.batch = call->a_batch;
@@ -164,6 +166,7 @@ static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt
     problem->scratch = (int64_t)HAUL__LT_SCRATCH;
     status = enter(device, &s);
     if (status == HAUL_OK) {
+        HAUL__ASSERT(s.d->blas && s.d->blas->handle);
         status = haul__lt_plan_get(device, s.d->blas, problem, at.bias, &plan);
         if (status == HAUL_OK)
             *scratch = plan->scratch;
@@ -212,6 +215,7 @@ static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, cons
     double one_f64 = 1, beta_f64 = beta;
     bool   f64 = call->dtype == HAUL_F64;
     HAUL__ASSERT(plan->usable && plan->scratch <= call->scratch_bytes);
+    HAUL__ASSERT(!at->bias == !call->bias && !call->scratch_bytes == !call->scratch);
     CUdeviceptr    scratch = plan->scratch ? haul__cuda_address(call->scratch) : 0;
     uintptr_t      bias = (uintptr_t)at->bias;
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
@@ -240,6 +244,7 @@ haul_status haul__cublaslt_run(haul__stream *stream, const void *problem)
     status = enter(stream->device, &s);
     if (status)
         return status;
+    HAUL__ASSERT(s.d->blas && s.d->blas->handle);
     translated.scratch = (int64_t)HAUL__LT_SCRATCH;
     status = haul__lt_plan_get(stream->device, s.d->blas, &translated, at.bias, &plan);
     if (status == HAUL_OK && plan->scratch > call->scratch_bytes) {

@@ -28,7 +28,9 @@ static cublasComputeType_t compute_type(const haul__lt_problem *p)
 
 static cublasStatus_t make_layout(cublasLtMatrixLayout_t *out, const haul__lt_problem *p, const haul__lt_matrix *m)
 {
-    int32_t        count = (int32_t)p->batch;
+    int32_t count = (int32_t)p->batch;
+    HAUL__ASSERT(0 < p->batch && p->batch <= INT32_MAX);
+    HAUL__ASSERT(m->rows > 0 && m->columns > 0 && m->ld >= m->rows);
     cublasStatus_t code =
         haul__lt.MatrixLayoutCreate(out, data_type(p->dtype), (uint64_t)m->rows, (uint64_t)m->columns, m->ld);
     if (code == CUBLAS_STATUS_SUCCESS && p->batch > 1)
@@ -45,7 +47,8 @@ static cublasStatus_t make_operation(haul__lt_plan *plan, CUdeviceptr bias)
     int32_t                 left = (int32_t)p->left.transposed, right = (int32_t)p->right.transposed;
     uint32_t                epilogue = (uint32_t)p->epilogue;
     uintptr_t               address = (uintptr_t)bias;
-    cublasStatus_t          code =
+    HAUL__ASSERT(!bias == !p->bias_alignment && !p->out.transposed);
+    cublasStatus_t code =
         haul__lt.MatmulDescCreate(&plan->operation, compute_type(p), p->dtype == HAUL_F64 ? CUDA_R_64F : CUDA_R_32F);
     if (code == CUBLAS_STATUS_SUCCESS)
         code = haul__lt.MatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
@@ -183,6 +186,7 @@ static haul_status plan_make(const haul_device *device, const haul__cuda_blas *b
 haul_status haul__lt_plan_get(const haul_device *device, haul__cuda_blas *blas, const haul__lt_problem *problem,
                               CUdeviceptr bias, haul__lt_plan **out)
 {
+    HAUL__ASSERT(0 <= problem->scratch && problem->scratch <= (int64_t)HAUL__LT_SCRATCH);
     size_t         bin = bin_of(problem);
     haul__lt_plan *plan = blas->plans[bin];
     haul_status    status = HAUL_OK;

@@ -113,6 +113,7 @@ static bool is_usable(const haul_device *device, gpu *g)
     cudnnStatus_t status;
     if (g->tried)
         return g->target.handle != NULL;
+    HAUL__ASSERT(!g->target.handle && !g->stream);
     g->tried = true;
     if (!haul__cuda_load_cudnn(g->why, sizeof g->why))
         return false;
@@ -174,6 +175,8 @@ static bool is_aligned(const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1])
 
 static haul__cudnn_problem describe(const haul__conv2d *c)
 {
+    HAUL__ASSERT(c->groups > 0 && c->c_in % c->groups == 0 && c->c_out % c->groups == 0);
+    HAUL__ASSERT(c->pass == HAUL__CONV2D_FORWARD || !c->relu);
     return (haul__cudnn_problem){
         .pass = (int64_t)c->pass,
         .dtype = (int64_t)c->dtype,
@@ -220,6 +223,7 @@ static char *choice_key(const haul_device *device, const haul__cudnn_problem *p)
     memcpy(words, p, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         length += (size_t)snprintf(text + length, sizeof text - length, " %lld", (long long)words[i]);
+    HAUL__ASSERT(length < sizeof text);
     return haul__format("cudnn choice\n%s\n%s\n%u units\ncuDNN %zu\n%s\n", device->model, device->driver,
                         haul__cuda_of(device)->units, haul__cudnn_version(), text);
 }
@@ -304,6 +308,7 @@ static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem 
         return NULL;
     e->problem = *problem;
     plan(device, g, e);
+    HAUL__ASSERT(0 <= e->count && e->count <= MAX_PLANS && (!e->untimed || e->count > 1));
     e->next = *at;
     *at = e;
     drop_old(e);
@@ -314,6 +319,7 @@ static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem 
  * none. */
 static const haul__cudnn_plan *choose(const gpu *g, entry *e, int64_t scratch)
 {
+    HAUL__ASSERT(scratch >= 0 && 0 <= e->count && e->count <= MAX_PLANS);
     for (int i = 0; i < e->count; i++)
         if (e->plans[i].workspace <= scratch)
             return &e->plans[i];
@@ -340,6 +346,7 @@ static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
 {
     CUstream      stream = haul__cuda_stream(r->stream);
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    HAUL__ASSERT(p->plan && p->workspace <= r->scratch_bytes && r->gpu->target.handle);
     if (r->gpu->stream != stream)
         status = haul__cudnn.SetStream(r->gpu->target.handle, stream);
     if (status != CUDNN_STATUS_SUCCESS)
@@ -406,6 +413,7 @@ static haul_status time_plans(run *r)
     }
     if (status)
         return status;
+    HAUL__ASSERT(0 <= best && best < e->count);
     for (int i = 0; i < e->count; i++)
         if (i != best || times[best] == INT64_MAX)
             haul__cudnn_plan_drop(&e->plans[i]);
@@ -491,6 +499,7 @@ size_t haul__cudnn_scratch(haul_device *device, const void *problem)
     for (int i = 0; e && i < (e->untimed ? e->count : e->count > 0); i++)
         if (e->plans[i].workspace > bytes)
             bytes = e->plans[i].workspace;
+    HAUL__ASSERT(bytes <= most_scratch(device));
     pthread_mutex_unlock(&g->lock);
     haul__cuda_leave(&scope);
     haul__events_release();
@@ -526,6 +535,8 @@ haul_status haul__cudnn_compute(haul__stream *s, const void *problem)
     haul__cuda_scope    scope;
     haul_status         status;
     find_buffers(call, r.buffers);
+    HAUL__ASSERT(!call->has_bias == !call->bias && is_aligned(r.buffers));
+    HAUL__ASSERT(!call->scratch == !call->scratch_bytes);
     if (call->scratch) {
         r.scratch = haul__cuda_address(call->scratch);
         r.scratch_bytes = (int64_t)call->scratch_bytes;

@@ -94,6 +94,7 @@ static cudnnBackendDescriptor_t tensor(const haul__cudnn_problem *p, int64_t num
     int64_t                  last[4] = {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
     int                      type = 0;
     bool                     good = stored_type((haul_dtype)p->dtype, &type);
+    HAUL__ASSERT(HAUL__CUDNN_X <= number && number <= BIASED && is_virtual == (number > HAUL__CUDNN_BIAS));
     if (is_virtual)
         type = computed_type(p);
     good = good && set_enum(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type) &&
@@ -169,6 +170,7 @@ static bool set_factor(cudnnBackendDescriptor_t d, const haul__cudnn_problem *p,
 
 static cudnnBackendDescriptor_t convolve(const haul__cudnn_problem *p, cudnnBackendDescriptor_t y)
 {
+    HAUL__ASSERT(0 <= p->pass && p->pass < (int64_t)(sizeof passes / sizeof *passes));
     const pass_names        *names = &passes[p->pass];
     cudnnBackendDescriptor_t d = haul__cudnn_make(names->type), how = convolution(p);
     cudnnBackendDescriptor_t x = x_tensor(p), weight = weight_tensor(p);
@@ -189,6 +191,7 @@ static cudnnBackendDescriptor_t pointwise(const haul__cudnn_problem *p, int mode
     cudnnBackendDescriptor_t how = haul__cudnn_make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     bool                     good = true;
+    HAUL__ASSERT((mode == CUDNN_POINTWISE_RELU_FWD) == !other);
     if (mode == CUDNN_POINTWISE_RELU_FWD)
         good = set_enum(how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, CUDNN_PROPAGATE_NAN);
     how = haul__cudnn_finish(how,
@@ -210,6 +213,7 @@ static cudnnBackendDescriptor_t graph_of(const haul__cudnn_target *target, const
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     bool                     good = true;
+    HAUL__ASSERT(0 < count && count <= 3);
     for (int i = 0; i < count; i++)
         good = good && operations[i];
     good = good && haul__cudnn_set(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations);
@@ -223,6 +227,7 @@ cudnnBackendDescriptor_t haul__cudnn_graph(const haul__cudnn_target *target, con
     cudnnBackendDescriptor_t convolved = NULL, biased = NULL, bias = NULL, d;
     cudnnBackendDescriptor_t y = result_tensor(p, HAUL__CUDNN_Y), from, to, operations[3] = {NULL};
     int                      count = 0;
+    HAUL__ASSERT(p->pass == HAUL__CONV2D_FORWARD || (!p->bias && !p->relu));
     if (p->bias || p->relu)
         convolved = result_tensor(p, CONVOLVED);
     if (p->bias && p->relu)

@@ -65,6 +65,7 @@ static bool is_fine(const haul__cudnn_problem *p, cudnnBackendDescriptor_t confi
 static bool make_plan(const haul__cudnn_target *target, cudnnBackendDescriptor_t config, int64_t workspace,
                       haul__cudnn_plan *out)
 {
+    HAUL__ASSERT(config && workspace >= 0 && (target->handle || target->properties));
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     bool                     good = haul__cudnn_set_descriptor(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     if (target->handle)
@@ -123,6 +124,7 @@ int haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_prob
     static const int         modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t graph = haul__cudnn_graph(target, problem);
     int                      found = 0;
+    HAUL__ASSERT(most > 0 && workspace >= 0);
     for (size_t m = 0; graph && m < sizeof modes / sizeof modes[0] && found < most; m++) {
         cudnnBackendDescriptor_t  how = heuristics(target, graph, modes[m]);
         int64_t                   count = 0;
@@ -200,6 +202,7 @@ static cudnnBackendDescriptor_t make_config(cudnnBackendDescriptor_t engine, con
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), knobs[HAUL__CUDNN_MAX_KNOBS];
     int64_t                  made = 0;
+    HAUL__ASSERT(0 <= choice->knob_count && choice->knob_count <= HAUL__CUDNN_MAX_KNOBS);
     while (made < choice->knob_count && (knobs[made] = make_knob(choice->knobs[made])))
         made++;
     d = haul__cudnn_finish(d, made == choice->knob_count &&
@@ -239,7 +242,8 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
     int64_t                  numbers[HAUL__CUDNN_BIAS];
     void                    *addresses[HAUL__CUDNN_BIAS], *scratch = (void *)(uintptr_t)workspace;
     int64_t                  count = 0;
-    cudnnStatus_t            status = haul__cudnn.CreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    HAUL__ASSERT(target->handle && plan->plan && !plan->workspace == !workspace);
+    cudnnStatus_t status = haul__cudnn.CreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     for (int i = HAUL__CUDNN_X; i <= HAUL__CUDNN_BIAS; i++)
         if (buffers[i]) {
             numbers[count] = i;

@@ -8,6 +8,7 @@
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/cusolver/api.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 /* Sizes of matrices and of the work array are ints. */
@@ -128,6 +129,7 @@ static cusolverStatus_t ask_size(const session *s, const haul__spectrum *p, int 
 {
     const int  rows = (int)p->n, columns = (int)p->m;
     const bool f64 = p->dtype == HAUL_F64;
+    HAUL__ASSERT(p->turned && 0 < p->m && p->m <= p->n && p->n <= MOST_ELEMENTS / p->m);
     if (p->svd)
         return f64 ? solver.Dgesvd_size(s->handle, rows, columns, elements)
                    : solver.Sgesvd_size(s->handle, rows, columns, elements);
@@ -146,6 +148,7 @@ static void *matrix(const haul__buffer *buffer, int64_t offset, int64_t i, int64
 
 static cusolverStatus_t eigh(const session *s, const haul__spectrum *p, int64_t i, void *work, int elements)
 {
+    HAUL__ASSERT(p->m == p->n && !p->left && !p->right && 0 <= i && i < p->count);
     const int n = (int)p->n;
     void     *a = matrix(p->a, p->a_offset, i, p->n * p->n, p->dtype),
          *w = matrix(p->values, p->values_offset, i, p->n, p->dtype);
@@ -159,6 +162,7 @@ static cusolverStatus_t eigh(const session *s, const haul__spectrum *p, int64_t 
 /* The left vectors of the n x m matrix are the rows of `right`, its right ones the rows of the transposed `left`. */
 static cusolverStatus_t svd(const session *s, const haul__spectrum *p, int64_t i, void *work, int elements)
 {
+    HAUL__ASSERT(p->left && p->right && 0 <= i && i < p->count);
     const int m = (int)p->m, n = (int)p->n;
     void     *a = matrix(p->a, p->a_offset, i, p->m * p->n, p->dtype),
          *values = matrix(p->values, p->values_offset, i, p->m, p->dtype),
@@ -175,7 +179,8 @@ static cusolverStatus_t svd(const session *s, const haul__spectrum *p, int64_t i
 /* The elements of the work array; -1 if the library does not say, or they are more than an int. */
 static int work_elements(const session *s, const haul__spectrum *p)
 {
-    int                    elements = 0;
+    int elements = 0;
+    HAUL__ASSERT(s->handle && s->handle == s->d->solver->handle);
     const cusolverStatus_t code = ask_size(s, p, &elements);
     s->d->solver->unfit = code == CUSOLVER_STATUS_ARCH_MISMATCH;
     return code == CUSOLVER_STATUS_SUCCESS && elements >= 0 ? elements : -1;
@@ -221,6 +226,7 @@ size_t haul__cusolver_scratch(haul_device *device, const void *problem)
     haul__error_record    before;
     session               s;
     int                   elements = 0;
+    HAUL__ASSERT(p->turned && haul__spectrum_rank(p) > HAUL__SPECTRUM_SMALL); /* it was not refused */
     haul__error_save(&before);
     if (enter(device, &s)) {
         haul__error_restore(&before);
@@ -233,8 +239,10 @@ size_t haul__cusolver_scratch(haul_device *device, const void *problem)
 
 static haul_status compute(haul__stream *stream, const session *s, const haul__spectrum *p)
 {
-    int              elements = 0;
-    int64_t          i = 0;
+    int     elements = 0;
+    int64_t i = 0;
+    HAUL__ASSERT(p->dtype == HAUL_F32 || p->dtype == HAUL_F64);
+    HAUL__ASSERT(p->info && p->values && !p->scratch == !p->scratch_bytes);
     cusolverStatus_t code = solver.SetStream(s->handle, haul__cuda_stream(stream));
     if (code != CUSOLVER_STATUS_SUCCESS)
         return check(stream->device, "cusolverDnSetStream", code);

@@ -7,6 +7,7 @@
 #include "backends/cuda/cuda.h"
 #include "backends/ranks.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 _Static_assert(sizeof(ncclUniqueId) == HAUL__RANKS_ID, "an identifier is NCCL's");
@@ -134,7 +135,8 @@ static haul_status connect_ranks(haul_device *device, const char id[HAUL__RANKS_
 {
     ncclUniqueId     known;
     haul__cuda_scope scope;
-    connection      *c = haul__calloc(1, sizeof *c);
+    HAUL__ASSERT(0 <= rank && rank < size);
+    connection *c = haul__calloc(1, sizeof *c);
     if (!c)
         return haul__fail_memory(device->name, sizeof *c);
     memcpy(&known, id, sizeof known);
@@ -155,6 +157,7 @@ static haul_status connect_ranks(haul_device *device, const char id[HAUL__RANKS_
 
 static ncclResult_t submit(const haul__rank_message *m, ncclComm_t comm, cudaStream_t stream)
 {
+    HAUL__ASSERT(m->at.offset <= m->at.storage->bytes && m->bytes <= m->at.storage->bytes - m->at.offset);
     const CUdeviceptr at = haul__cuda_address(&m->at.storage->buffer) + m->at.offset;
     void             *address;
     memcpy(&address, &at, sizeof address);
@@ -166,6 +169,7 @@ static ncclResult_t submit(const haul__rank_message *m, ncclComm_t comm, cudaStr
 static haul_status exchange_in_context(const haul__stream *s, const connection *c, const haul__rank_message *messages,
                                        int count)
 {
+    HAUL__ASSERT(c->comm && c->last);
     const char  *call = "ncclGroupStart", *where = s->device->name;
     ncclResult_t code = nccl.GroupStart(), ended;
     if (code != ncclSuccess)
@@ -197,6 +201,7 @@ static haul_status exchange(haul__stream *s, void *connected, const haul__rank_m
 /* A fault of the GPU is one of the exchange, too. */
 static haul_status check_in_context(haul_device *device, const connection *c)
 {
+    HAUL__ASSERT(c->comm && c->last);
     ncclResult_t       error = ncclSuccess;
     const ncclResult_t code = nccl.CommGetAsyncError(c->comm, &error);
     haul_status        status = check_call(device->name, c->comm, "ncclCommGetAsyncError", code);
