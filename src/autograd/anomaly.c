@@ -28,6 +28,7 @@ static haul_status read_flag(haul_tensor *found, bool *flag)
 {
     unsigned char byte = 0;
     haul_status   status = haul__status_of(found);
+    HAUL__ASSERT(status || (found->dtype == HAUL_BOOL && found->count == 1));
     if (!status)
         status = haul__transfer(&(haul__copy){
             .operation = looking, .to_host = &byte, .from = {found->storage, (size_t)found->offset}, .bytes = 1});
@@ -126,6 +127,7 @@ haul_status haul__check_gradients(const haul__node *node, haul_tensor *const *re
     haul_status status = HAUL_OK;
     bool        found = false, arrived = false;
     int         at = -1;
+    HAUL__ASSERT(0 < node->result_count && node->result_count <= HAUL__NODE_RESULTS);
     for (int i = 0; i < node->edge_count && !status && !found; i++) {
         status = haul__needs(node, i) ? look(out[i], &found) : HAUL_OK;
         at = i;
@@ -155,6 +157,7 @@ static haul_status fail_result(const haul__operation *operation, haul_tensor *co
     }
     if (status)
         return status;
+    HAUL__ASSERT(guilty < count);
     where_text(haul__call_path(path, sizeof path), haul__label(), where, sizeof where);
     const char *name = guilty < 0 ? "" : operand_name(operation, guilty);
     if (guilty >= 0)

@@ -213,7 +213,8 @@ static void replace_gradient(haul_tensor *leaf, haul_tensor *g)
 static haul_status commit_leaves(const haul__pass_result *result, void *context)
 {
     (void)context;
-    const size_t  count = result->leaf_count;
+    const size_t count = result->leaf_count;
+    HAUL__ASSERT(result->leaves || !count);
     haul_tensor **fresh = haul__calloc(count, sizeof *fresh);
     haul_status   status = fresh || !count ? HAUL_OK : haul__fail_memory(backward, count * sizeof *fresh);
     for (size_t i = 0; !status && i < count; i++) {
@@ -246,7 +247,8 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived, void *co
 {
     const listener *l = context;
     haul_scope      scope;
-    haul_status     status = haul__scope_open(&scope, backward);
+    HAUL__ASSERT(!leaf->node && (!l || l->done));
+    haul_status status = haul__scope_open(&scope, backward);
     if (status) {
         haul__object_release(arrived);
         return status;
@@ -309,6 +311,7 @@ static haul_status take_gradients(const haul__pass_result *result, void *context
 /* A scope may own the gradient already (a seed that was passed through), so the caller gets a new handle. */
 static haul_tensor *fresh_handle(haul_tensor *g)
 {
+    HAUL__ASSERT(!g->node || (0 <= g->node_result && g->node_result < g->node->result_count));
     haul_tensor *handle = haul__tensor_alias(g);
     if (handle && g->node) {
         handle->node = g->node;

@@ -98,6 +98,7 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
         if (haul__failed(gradient))
             return haul_error_status();
     }
+    HAUL__ASSERT(haul__is_tensor(gradient) && e->key == key);
     haul__object_keep(gradient);
     haul__object_release(e->value);
     e->value = gradient;
@@ -204,9 +205,11 @@ static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *grad
 {
     haul_tensor   *results[HAUL__NODE_RESULTS];
     const uint64_t before = haul__node_newest();
-    haul_status    status = node->operation->again(node, results);
+    HAUL__ASSERT(p->graph.nodes[p->graph.at] == node && node->result_count <= HAUL__NODE_RESULTS);
+    haul_status status = node->operation->again(node, results);
     if (!status)
         status = haul__pass_add(&p->graph, results, node->result_count, before);
+    HAUL__ASSERT(p->graph.nodes[p->graph.at] == node); /* what was added comes after it */
     p->ahead = p->graph.at + 1;
     for (int k = 0; k < node->result_count && !status; k++) {
         if (haul__is_none(gradients[k]))
@@ -225,6 +228,7 @@ static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
     for (int k = 0; k < node->result_count; k++) {
         haul__map_entry *e = haul__map_find(&p->graph.wanted, haul__pass_key(node, k));
         if (e) {
+            HAUL__ASSERT(!e->value); /* a node is visited once */
             haul__object_keep(arrived[k]);
             e->value = arrived[k];
         }
@@ -416,6 +420,7 @@ static haul_status whole(const haul__pass_request *request)
         status = seed_pass(&p, request->y, request->seed);
     if (!status)
         status = run(&p);
+    HAUL__ASSERT(status || p.leaf_count == p.of_leaves.count);
     if (!status && request->commit)
         status = request->commit(&(haul__pass_result){&p.of_leaves, &p.graph.wanted, p.leaves, p.leaf_count},
                                  request->context);

@@ -177,6 +177,7 @@ static haul_status check_like(const haul_tensor *given, const haul_tensor *retur
 /* Calls one hook. */
 static haul_status call(const hook *h, haul_tensor **gradient, const char *operation)
 {
+    HAUL__ASSERT(h->gradient && haul__is_tensor(*gradient));
     haul_scope  scope;
     haul_status status = haul__scope_open(&scope, operation);
     if (status)

@@ -112,6 +112,7 @@ haul_status haul__pass_collect(haul__pass_graph *g, haul__node *root)
         return haul__fail_memory(g->operation, g->count * sizeof(haul__node *));
     if (!is_sorted(g))
         qsort(g->nodes, g->count, sizeof(haul__node *), newest_first);
+    HAUL__ASSERT(is_sorted(g) && g->nodes[0] == root);
     return find_leading(g) ? haul_error_status() : check_not_used_up(g);
 }
 
@@ -170,6 +171,7 @@ void haul__gradients_release(haul__map *map)
 
 void haul__pass_graph_free(haul__pass_graph *g)
 {
+    HAUL__ASSERT(g->count <= g->capacity);
     haul__gradients_release(&g->of_nodes);
     haul__gradients_release(&g->wanted);
     haul__map_free(&g->leading);

@@ -78,6 +78,7 @@ static haul_status differentiate(haul_tensor *y, haul_tensor *const *inputs, int
 static haul_status hand_out(haul_scope *scope, haul_status status, haul_tensor **results, int count,
                             const char *operation)
 {
+    HAUL__ASSERT(count > 0);
     for (int i = 0; i < count && !status; i++)
         haul__object_keep(results[i]);
     haul_scope_pop(scope);
@@ -104,6 +105,7 @@ static haul_status join_shapes(const haul_tensor *y, const haul_tensor *x, haul_
     *out = y->shape;
     for (int i = 0; i < x->shape.ndim; i++)
         out->dims[out->ndim++] = x->shape.dims[i];
+    HAUL__ASSERT(out->ndim == y->shape.ndim + x->shape.ndim);
     return HAUL_OK;
 }
 
@@ -119,6 +121,7 @@ static haul_status find_rows(haul_tensor *y, haul_tensor *const *inputs, int cou
 {
     haul_tensor *places = haul_to(haul_arange_i64(0, y->count, 1), haul_tensor_device(y));
     haul_status  status = haul__status_of(places);
+    HAUL__ASSERT(status || places->count == y->count);
     for (int64_t k = 0; k < y->count && !status; k++)
         status = differentiate(y, inputs, count, unit(y, places, k), rows + k * count);
     return status;

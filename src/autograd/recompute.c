@@ -56,6 +56,7 @@ static void release(const haul__recompute_body *body)
 static void destroy(void *object)
 {
     recompute *r = object;
+    HAUL__ASSERT((r->inputs || !r->count) && (r->saved || !r->saved_count) && (r->frames || !r->frame_count));
     for (int i = 0; r->inputs && i < r->count; i++)
         if (!haul__is_none(r->inputs[i]))
             haul__object_release(r->inputs[i]);
@@ -174,6 +175,7 @@ static haul_status run(recompute *r, bool again, haul_tensor *const *inputs, hau
     haul_generator *g = haul_generator_new(r->random.seed);
     if (!g || haul_generator_state_set(g, r->random) || haul_set_generator(g))
         return haul_error_status();
+    HAUL__ASSERT(again || (!r->modes.count && !r->modes.lost)); /* the first run notes them */
     haul__modes_run here;
     for (int i = 0; i < HAUL__NODE_RESULTS; i++)
         results[i] = HAUL_NONE;
@@ -212,6 +214,7 @@ static bool add_edge(border *b, const haul__edge *edge)
                       : edge->node ? (const char *)edge->node + edge->result
                                    : (const void *)edge->leaf;
     bool        is_new;
+    HAUL__ASSERT(!edge->node || !edge->leaf);
     if (!key)
         return true;
     if (!haul__map_insert(&b->seen, key, &is_new))
@@ -233,6 +236,7 @@ static bool add_edge(border *b, const haul__edge *edge)
 static haul_status find_border(border *b, const recompute *r, haul_tensor *const *results)
 {
     bool fine = true;
+    HAUL__ASSERT(!b->count && !b->inside_count);
     for (int i = 0; i < r->body.result_count && fine; i++) {
         haul__edge edge = r->results[i].tracked ? haul__edge_to(results[i]) : (haul__edge){.node = NULL};
         fine = add_edge(b, &edge);
@@ -246,6 +250,7 @@ static haul_status find_border(border *b, const recompute *r, haul_tensor *const
 /* The leaves must have the same elements in the second run. */
 static haul_status save_leaves(recompute *r, const border *b)
 {
+    HAUL__ASSERT(r->saved_count <= r->count); /* those of the inputs */
     haul__saved_tensor *grown = haul__realloc(r->saved, (size_t)r->saved_count + b->count + 1, sizeof *grown);
     if (!grown)
         return haul__fail_memory(r->body.operation, b->count * sizeof *grown);
@@ -294,6 +299,7 @@ static haul_status replace_graph(recompute *r, uint64_t before, haul_tensor **re
     if (!status && b.count && !(node = haul__node_over(&operation, b.edges, (int)b.count, r->body.result_count)))
         status = haul__fail_memory(r->body.operation, sizeof *node);
     if (node) {
+        HAUL__ASSERT(node->edge_count == (int)b.count && !node->owned);
         node->owned = r;
         haul__object_keep(r);
     }
@@ -347,6 +353,7 @@ haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const
             hand_over(&scope, r, made);
         haul__scope_close(&scope);
     }
+    HAUL__ASSERT(status || drawn >= 0);
     if (!status && drawn > 0)
         haul__random_take(drawn); /* as if the function had drawn from the thread's generator */
     for (int i = 0; i < body->result_count && !status; i++)
