@@ -38,6 +38,7 @@ static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
             return &all->items[i];
     if (!haul__grow(&all->items, &all->room, all->count + 1, sizeof *all->items))
         return NULL;
+    HAUL__ASSERT(all->count < all->room);
     haul__suspect *new = &all->items[all->count++];
     *new = *what;
     new->count = new->bytes = new->ns = new->planned = new->carried = 0;
@@ -165,6 +166,7 @@ const haul__findings *haul__profile_findings(haul_profile *p, const char *operat
     haul__suspects all = {.items = NULL};
     if (p->findings)
         return p->findings;
+    HAUL__ASSERT(p->ended && p->analysis);
     haul__findings *f = haul__calloc(1, sizeof *f);
     haul__suspect_copies(p, &all);
     haul__suspect_times(p, &all);

@@ -32,6 +32,7 @@ static void add_copy(const haul__costs *costs, const haul__profile_event *copy, 
 {
     haul__suspect *s = haul__suspect_add(to, what, copy->step);
     const bool     link = what->kind != HAUL_FINDING_PAGEABLE;
+    HAUL__ASSERT(copy->kind & HAUL_EVENT_COPY && copy->bytes > 0);
     if (s) {
         s->carried += copy->bytes;
         to->failed = !haul__cost_of_copy(costs, copy, link, &s->when) || to->failed;
@@ -68,6 +69,7 @@ static void look_at(const haul__costs *costs, const haul__profile_event *copy, h
     const haul__suspect unchanged = suspect_of(p, copy, HAUL_FINDING_UNCHANGED);
     haul__suspect       wrong_side = suspect_of(p, copy, HAUL_FINDING_WRONG_SIDE);
     const bool          returned = copy->kind == HAUL_EVENT_COPY_TO_DEVICE && copy->flow.back_from;
+    HAUL__ASSERT(0 <= copy->flow.excess && copy->flow.excess <= copy->bytes);
     wrong_side.bytes = copy->flow.excess;
     if (returned)
         add_return(costs, copy, to);
@@ -105,6 +107,7 @@ static void judge_copies(haul__suspects *all)
         haul__suspect *s = &all->items[i];
         haul__intervals_join(&s->when);
         s->ns = (int64_t)((double)haul__intervals_length(&s->when) * wasted(s));
+        HAUL__ASSERT(s->ns >= 0);
         haul__free(s->when.items);
         s->when = (haul__intervals){0};
         if (is_many(s))

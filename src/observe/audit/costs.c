@@ -103,6 +103,7 @@ static bool note(haul__costs *c, const haul__profile_event *m)
 
 bool haul__costs_open(const haul_profile *p, haul__costs *out)
 {
+    HAUL__ASSERT(p->ended);
     *out = (haul__costs){.profile = p};
     for (size_t i = 0; i < p->count; i++)
         if (!note(out, &p->events[i]))

@@ -112,6 +112,7 @@ void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__pr
     for (size_t i = first_mark(f, f->mark_count, &from); i < f->mark_count && same_bar(&f->marks[i], &from); i++) {
         if (f->marks[i].finding == last)
             continue;
+        HAUL__ASSERT(last < f->marks[i].finding && f->marks[i].finding < f->count); /* in order */
         if (last < 0)
             haul__json_begin(t, "findings", '[');
         last = f->marks[i].finding;
@@ -161,6 +162,7 @@ void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__a
     int                        count = 0;
     haul__json_begin(t, "copies", '[');
     for (size_t i = 0; i < about->count && count < MOST_ROWS; i++) {
+        HAUL__ASSERT(about->events[i] < p->count);
         const haul__profile_event *m = &p->events[about->events[i]];
         int                        known = 0;
         while (known < count && !same_row(rows[known], m))

@@ -50,6 +50,7 @@ static bool is_border(const haul_profile *p, const haul__profile_event *copy)
 
 static haul__suspect wait_of(const haul_profile *p, const haul__profile_event *m)
 {
+    HAUL__ASSERT(m->begin <= m->end);
     const haul__profile_event *copy = find_copy(p, m);
     haul__suspect              s = {.kind = HAUL_FINDING_WAIT_PER_STEP,
                                     .call_site = haul__call_site_of(p, m->stack),
@@ -132,6 +133,7 @@ static void suspect_loader(const haul_profile *p, const starved *s, haul__suspec
 {
     const int64_t cost = sum_of(p, s->loader);
     const int64_t usual = haul__steady_count(p, p->analysis) > 2 ? cost - most_of(p, s->loader) : cost;
+    HAUL__ASSERT(0 <= usual && usual <= cost);
     for (size_t i = 0; i < p->count && 4 * usual > p->analysis->steps.steady_ns; i++) {
         const haul__profile_event *m = &p->events[i];
         const haul__suspect        what = {.kind = HAUL_FINDING_LOADER_BOUND,
@@ -158,6 +160,7 @@ static void add_spent(const haul_profile *p, spent *s)
         const haul__profile_event *m = &p->events[i];
         if (!haul__is_span(m) || m->thread != p->thread || !haul__is_steady(p->analysis, m))
             continue;
+        HAUL__ASSERT(m->operation < p->texts.count && m->gap >= 0);
         if (m->kind == HAUL_EVENT_OPERATION_END && m->flops + (double)m->bytes > 0)
             s->operations[m->operation] += p->analysis->spans[i].self;
         s->call_sites[haul__call_site_of(p, m->stack)] += m->gap;
@@ -167,6 +170,7 @@ static void add_spent(const haul_profile *p, spent *s)
 static uint32_t longest(const haul_profile *p, const int64_t *ns)
 {
     uint32_t found = 0;
+    HAUL__ASSERT(p->texts.count > 0);
     for (uint32_t n = 1; n < p->texts.count; n++)
         found = ns[n] > ns[found] ? n : found;
     return found;
@@ -235,6 +239,7 @@ static void suspect_compilation(const haul_profile *p, haul__suspects *all)
     const haul__profile_event *m = longest_compilation(p);
     if (!m || 10 * s->compile_ns < p->analysis->wall)
         return;
+    HAUL__ASSERT(s->compiling > 0 && s->compile_ns >= 0);
     const haul__suspect what = {.kind = HAUL_FINDING_COMPILATION,
                                 .call_site = haul__call_site_of(p, m->stack),
                                 .operation = m->operation,

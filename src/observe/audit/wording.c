@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
@@ -16,6 +17,7 @@ typedef struct phrases {
 
 static phrases phrases_of(const haul_profile *p, const haul__suspect *s, const haul_finding *f)
 {
+    HAUL__ASSERT(f->count_per_step >= 0);
     const char *tensor = haul__profile_text(p, s->tensor);
     phrases     w = {.device = s->device ? haul_device_name(s->device) : "",
                      .second = haul__profile_text(p, s->second),
@@ -164,6 +166,7 @@ static void say_compilation(const haul_profile *p, const phrases *w, haul_findin
 static void say_planned(haul_finding *f)
 {
     const size_t used = strlen(f->what);
+    HAUL__ASSERT(0 < used && used < sizeof f->what);
     haul__snprintf(f->what + used, sizeof f->what - used, " HAUL_PLACE_AUTO asks for it, and counts %.3g ms.",
                    f->planned_ms_per_step);
     snprintf(f->fix, sizeof f->fix,
@@ -175,6 +178,7 @@ static void say_planned(haul_finding *f)
 
 void haul__finding_text(const haul_profile *p, const haul__suspect *s, haul_finding *f)
 {
+    HAUL__ASSERT(f->kind == s->kind && (s->device || s->kind == HAUL_FINDING_LOADER_BOUND));
     const phrases w = phrases_of(p, s, f);
     switch (f->kind) {
     case HAUL_FINDING_PING_PONG: say_return(&w, f, false); break;

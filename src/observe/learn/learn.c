@@ -42,6 +42,7 @@ static bool is_copy(const char *operation)
 
 static bool is_call(const haul_profile *p, const haul__analysis *a, size_t i)
 {
+    HAUL__ASSERT(i < p->count && a->spans);
     const haul__profile_event *m = &p->events[i];
     return m->kind == HAUL_EVENT_OPERATION_END && m->thread == p->thread && m->device && haul__is_in_stretch(a, m) &&
            m->dtype != HAUL_DTYPE_END && a->spans[i].phase != HAUL__PHASE_LOADING &&

@@ -130,6 +130,7 @@ static int64_t held_back(const haul_profile *p, const haul__analysis *a)
             !strcmp(haul__profile_text(p, m->text), "next batch"))
             ns += m->end - m->begin - haul__starved(a, m);
     }
+    HAUL__ASSERT(ns >= 0);
     return ns;
 }
 

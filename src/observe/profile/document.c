@@ -141,6 +141,7 @@ static void write_kernel(haul__json_text *t, const haul_profile_row *r)
 static void write_table(haul__json_text *t, const char *name, const haul__table *table,
                         void (*write)(haul__json_text *, const haul_profile_row *))
 {
+    HAUL__ASSERT(table->count >= 0 && (table->rows || !table->count));
     haul__json_begin(t, name, '[');
     for (int i = 0; i < table->count; i++) {
         haul__json_begin(t, NULL, '{');
@@ -193,6 +194,7 @@ static void write_span(haul__json_text *t, const haul_profile *p, const haul__pr
 static void write_track(haul__json_text *t, const haul_profile *p, const haul__profile_event *first, window w)
 {
     char name[HAUL__TRACK_NAME];
+    HAUL__ASSERT(is_bar(first, w));
     haul__track_name(p, first, name);
     const bool stream = haul__is_on_stream(first);
     haul__json_begin(t, NULL, '{');
@@ -229,10 +231,12 @@ static void write_tracks(haul__json_text *t, const haul_profile *p, window w)
         firsts[count++] = &p->events[i];
         write_track(t, p, &p->events[i], w);
     }
+    HAUL__ASSERT(count <= MOST_TRACKS);
 }
 
 static void write_timeline(haul__json_text *t, const haul_profile *p, size_t step, window w)
 {
+    HAUL__ASSERT(step < haul__step_count(p) && w.begin <= w.end);
     haul__json_begin(t, "timeline", '{');
     haul__json_integer(t, "step", (int64_t)step + 1);
     haul__json_number(t, "ms", milliseconds(w.end - w.begin));
@@ -277,6 +281,7 @@ static void write_holdings(haul__json_text *t, const haul_profile *p, const haul
     haul__json_begin(t, "at_peak", '[');
     for (int i = 0; i < c->held_count; i++) {
         const haul__holding *h = &c->held[i];
+        HAUL__ASSERT(h->count > 0 && (i == 0 || h->bytes <= c->held[i - 1].bytes));
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "operation", h->named ? h->named : haul__profile_text(p, h->operation));
         haul__json_string(t, "module", h->named ? h->where : haul__profile_text(p, h->module));
@@ -294,6 +299,7 @@ static void write_memory(haul__json_text *t, const haul_profile *p, window w)
     haul__json_begin(t, "memory", '[');
     for (int i = 0; i < p->analysis->curve_count; i++) {
         const haul__curve *c = &p->analysis->curves[i];
+        HAUL__ASSERT(c->device && c->before <= c->peak);
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "device", haul_device_name(c->device));
         haul__json_integer(t, "peak_bytes", c->peak);

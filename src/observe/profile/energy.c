@@ -33,6 +33,7 @@ void haul__energy_close(haul__energy *e)
 
 static void add_sample(haul__energy_curve *c, int64_t now)
 {
+    HAUL__ASSERT(!c->count || c->samples[c->count - 1].at <= now);
     const double joules = haul__meter_read(&c->meter);
     if (!isnan(joules) && haul__grow(&c->samples, &c->room, c->count + 1, sizeof *c->samples))
         c->samples[c->count++] = (haul__energy_sample){now, joules};

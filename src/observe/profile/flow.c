@@ -142,6 +142,7 @@ static uint32_t narrowed(const haul__trail *from, const haul_event *e, haul__com
         return 0;
     out->excess = size_of(x) - size_of(y);
     out->bytes = size_of(x);
+    HAUL__ASSERT(0 < out->excess && out->excess <= out->bytes);
     return from->since.back_from;
 }
 

@@ -216,6 +216,7 @@ static haul_status wait_for_devices(void)
 
 static haul_status prepare(haul_profile *p, const haul_profile_options *o, const char *operation)
 {
+    HAUL__ASSERT(!p->ended && !p->count && !p->step_count);
     p->thread = haul__event_thread();
     p->everywhere = o->everywhere;
     p->call_sites = !o->no_places;
@@ -296,6 +297,8 @@ haul_status haul_profile_step(haul_profile *profile)
     bool fits = haul__grow(&profile->steps, &profile->step_room, profile->step_count + 1, sizeof *profile->steps);
     if (fits)
         profile->steps[profile->step_count++] = haul__now_ns() - profile->began;
+    const size_t count = profile->step_count;
+    HAUL__ASSERT(!fits || count < 2 || profile->steps[count - 2] <= profile->steps[count - 1]);
     haul__subscribers_unlock();
     return fits ? HAUL_OK : haul__fail_memory(operation, profile->step_count * sizeof *profile->steps);
 }

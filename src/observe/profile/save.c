@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "files/disk_cache.h"
@@ -28,6 +29,7 @@ static void write_document(haul__json_text *t, const void *of)
 /* Writes the text with a newline, which takes the place of the NUL. */
 static haul_status write_line(const char *path, char *text, size_t length)
 {
+    HAUL__ASSERT(!text[length]);
     text[length] = '\n';
     return haul__file_write_all(path, operation, text, length + 1);
 }
@@ -35,6 +37,7 @@ static haul_status write_line(const char *path, char *text, size_t length)
 static haul_status save(const haul_profile *p, const char *folder, const char *name,
                         void (*write)(haul__json_text *, const haul_profile *))
 {
+    HAUL__ASSERT(p->analysis && p->findings);
     size_t      length = 0;
     char       *path = haul__format("%s/%s", folder, name);
     char       *text = path ? haul__json_make(write_document, &(document){write, p}, &length) : NULL;

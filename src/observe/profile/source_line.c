@@ -178,6 +178,7 @@ bool haul__lines_caller(haul__lines *l, void *const *frames, int count, const ch
     if (!find_own_sources(l, own, sizeof own))
         own[0] = '\0';
     const int known = haul__caller_frame(frames, count, operation);
+    HAUL__ASSERT(known < count);
     const int inside = known >= 0 ? known : find_frame(l, frames, 0, count, own, true);
     const int caller = find_frame(l, frames, inside < count ? inside : 0, count, own, false);
     if (caller == count)

@@ -72,6 +72,7 @@ static bool widen(builder *b)
     b->slots *= 2;
     for (size_t i = 0; i < b->count; i++)
         b->table[slot_of(b, &b->keys[i])] = (uint32_t)i + 1;
+    HAUL__ASSERT(2 * b->count <= b->slots);
     return true;
 }
 
@@ -236,6 +237,7 @@ static void add_other_time(builder *b, const row_names *n)
 
 static void add_to_operation(builder *b, const haul__profile_event *m)
 {
+    HAUL__ASSERT(m->begin <= m->end && m->operation < b->p->texts.count);
     haul_profile_row *row = find(b, (key){.name = m->operation, .device = m->device});
     if (!row)
         return;
@@ -266,6 +268,7 @@ static void add_peaks(builder *b, bool modules)
 {
     for (int c = 0; c < b->a->curve_count; c++) {
         const haul__curve *curve = &b->a->curves[c];
+        HAUL__ASSERT(curve->held && curve->held_count >= 0);
         for (int i = 0; i < curve->held_count; i++)
             add_held(b, curve->device, &curve->held[i], modules);
     }

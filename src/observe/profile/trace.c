@@ -133,6 +133,7 @@ static void write_bar(haul__json_text *t, const haul_profile *p, const haul__pro
 /* From the thread that submitted a command to the command. */
 static void write_arrow(haul__json_text *t, const haul__profile_event *m, int64_t begin)
 {
+    HAUL__ASSERT(haul__is_on_stream(m) && m->submitted >= 0);
     begin_event(t, "s", "submit", "flow", HOST, m->thread, m->submitted);
     haul__json_integer(t, "id", (int64_t)m->number);
     haul__json_end(t, '}');
@@ -231,6 +232,7 @@ static void write_steps(haul__json_text *t, const haul_profile *p)
 
 void haul__write_trace(haul__json_text *t, const haul_profile *p)
 {
+    HAUL__ASSERT(p->ended && p->analysis);
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "displayTimeUnit", "ms");
     haul__json_begin(t, "otherData", '{');

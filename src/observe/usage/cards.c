@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "observe/usage/sensors.h"
 
 /* The value of a line "KEY=value" of the card's uevent file. */
@@ -135,5 +136,6 @@ int haul__cards_read(haul__card_sensors cards[HAUL__CARDS], haul__hardware *out,
         if (nvidia)
             snprintf(d->why, sizeof d->why, "NVIDIA's management library (libnvidia-ml.so.1) was not found");
     }
+    HAUL__ASSERT(0 <= count && count <= room);
     return count;
 }

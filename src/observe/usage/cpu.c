@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "observe/usage/sensors.h"
 
@@ -64,6 +65,7 @@ int haul__cores_read(haul__core_sensors *c, double shares[HAUL__CORES])
             count = core >= count ? (int)core + 1 : count;
         }
     haul__free(text);
+    HAUL__ASSERT(0 <= count && count <= HAUL__CORES);
     return count;
 }
 

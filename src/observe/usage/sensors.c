@@ -80,6 +80,7 @@ double haul__sensor_energy_add(haul__sensor_energy *e, double value, double rang
     e->joules += by > 0 ? by : 0;
     e->value = value;
     e->known = true;
+    HAUL__ASSERT(e->joules >= 0);
     return e->joules;
 }
 

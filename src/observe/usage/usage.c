@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/system/fork.h"
 #include "core/device.h"
@@ -38,6 +39,7 @@ static haul_status read_gpu(const haul_device *device, haul_usage *out)
     if (!all)
         return haul__fail_memory(operation, HAUL__GPUS * sizeof *all);
     const int count = haul__gpus_read(&gpus, all, HAUL__GPUS, seconds_now());
+    HAUL__ASSERT(0 <= count && count <= HAUL__GPUS);
     for (int i = 0; i < count && !found; i++)
         found = haul__same_bus(all[i].bus, device->properties.bus) ? &all[i] : NULL;
     /* A first row without an address says why NVIDIA's library cannot be used. */

@@ -214,7 +214,8 @@ static void overlapped(void *context, uint64_t number, int64_t ns)
 static void take_command(haul_ledger *l, const haul_event *e)
 {
     const haul__span span = {.begin = e->time - e->duration, .end = e->time, .copy = e->copy};
-    const bool       computes = strcmp(e->stream, "compute") == 0;
+    HAUL__ASSERT(e->duration >= 0);
+    const bool computes = strcmp(e->stream, "compute") == 0;
     if (e->copy)
         add_to_copy(l, e->copy, (times){.device = e->duration});
     if (computes == !e->copy)
@@ -346,13 +347,15 @@ static void join(haul_ledger *l, unsigned by, book *out)
         keep_keys(&r.of, by);
         enter(out, &r);
     }
+    HAUL__ASSERT(out->count <= l->book.count);
     haul__subscribers_unlock();
 }
 
 static haul_ledger_row finished(const row *r)
 {
     haul_ledger_row out = r->of;
-    const int64_t   overlap = r->times.overlap < r->times.device ? r->times.overlap : r->times.device;
+    HAUL__ASSERT(out.count > 0 && out.bytes >= 0 && out.pinned_bytes + out.pageable_bytes <= out.bytes);
+    const int64_t overlap = r->times.overlap < r->times.device ? r->times.overlap : r->times.device;
     out.wait_ms = (double)r->times.wait / 1e6;
     out.planned_ms = (double)r->times.planned / 1e6;
     out.device_ms = (double)r->times.device / 1e6;

@@ -173,6 +173,7 @@ static double rate_of(size_t count)
 static void fill_rates(haul__page *p)
 {
     double by, seconds;
+    HAUL__ASSERT(0 < own.sample_count && own.sample_count <= SAMPLES);
     if (change_of(offsetof(sample, steps), &by, &seconds) && by > 0)
         p->step_seconds = seconds / by; /* else it stays: in a pass without training, for example */
     p->examples_per_second = RATE_OF(examples);

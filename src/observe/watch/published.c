@@ -43,6 +43,7 @@ static double seconds_since(int64_t ns)
 
 static void copy_out(haul_published *out, const haul__page *p)
 {
+    HAUL__ASSERT(0 <= p->device_count && p->device_count <= HAUL_PUBLISHED_DEVICES); /* the page was checked */
     haul__utf8_copy(out->name, sizeof out->name, p->name);
     out->age = seconds_since(p->written);
     out->running = seconds_since(p->began);

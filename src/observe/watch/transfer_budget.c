@@ -46,6 +46,7 @@ typedef struct budget {
 
 static user user_of(const haul_event *e, resource what)
 {
+    HAUL__ASSERT(e->frame_count >= 0 && (e->frames || !e->frame_count));
     user u = {.what = what, .device = e->device, .other = e->other, .frame_count = e->frame_count};
     haul__utf8_copy(u.operation, sizeof u.operation, e->operation);
     haul__utf8_copy(u.module, sizeof u.module, e->origin);
