@@ -32,6 +32,7 @@ static haul_status check(const haul__call *c, const affine_grid_attributes *a)
                        : haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "rows",
                                     "%lld rows and %lld columns are given; from 1 to 2^30 positions are expected",
                                     (long long)n[1], (long long)n[2]);
+    HAUL__ASSERT(elements == (volume ? n[0] : 1) * n[1] * n[2]);
     return HAUL_OK;
 }
 
@@ -59,6 +60,7 @@ static haul_status compose(haul__call *c)
         haul_tensor *part = haul_mul(column, positions(wide, a->size[2 - i], a->align_corners, line));
         grid = i ? haul_add(grid, part) : part;
     }
+    HAUL__ASSERT(haul__failed(grid) || grid->shape.dims[grid->shape.ndim - 1] == axes);
     c->results[0] = haul_cast(grid, dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }

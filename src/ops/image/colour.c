@@ -50,6 +50,7 @@ static haul_status rgb_to_grayscale(haul__call *c)
 /* Smith 1978, in the form of Pillow: hue is 0 for grey. */
 static haul_tensor *hsv_of(haul_tensor *rgb)
 {
+    HAUL__ASSERT(haul__failed(rgb) || (rgb->shape.ndim >= 3 && rgb->shape.dims[rgb->shape.ndim - 3] == 3));
     haul_tensor *most = haul_max(rgb, HAUL_AXES(-3), .keepdim = true), *least;
     least = haul_min(rgb, HAUL_AXES(-3), .keepdim = true);
     haul_tensor *grey = haul_eq(most, least), *range = haul_sub(most, least);
@@ -60,6 +61,7 @@ static haul_tensor *hsv_of(haul_tensor *rgb)
     haul_tensor *hue = haul_where(haul_eq(most, channel(rgb, 1)), of_green, of_blue);
     hue = haul_where(haul_eq(most, channel(rgb, 0)), haul_sub(b, g), hue);
     hue = haul_fmod_scalar(haul_affine(hue, 1.0 / 6.0, 1), 1);
+    HAUL__ASSERT(haul__failed(hue) || hue->shape.dims[hue->shape.ndim - 3] == 1);
     haul_tensor *parts[] = {hue, saturation, most};
     return haul_cat(parts, 3, -3);
 }
@@ -72,9 +74,11 @@ static haul_tensor *in_sectors(haul_tensor *sector, int i, int j, haul_tensor *a
 
 static haul_tensor *rgb_of(haul_tensor *hsv)
 {
+    HAUL__ASSERT(haul__failed(hsv) || (hsv->shape.ndim >= 3 && hsv->shape.dims[hsv->shape.ndim - 3] == 3));
     haul_tensor *s = channel(hsv, 1), *v = channel(hsv, 2), *six = haul_mul_scalar(channel(hsv, 0), 6);
     haul_tensor *whole = haul_floor(six), *part = haul_mul(s, haul_sub(six, whole)), *rest = haul_affine(s, -1, 1);
     haul_tensor *sector = haul_remainder_scalar(haul_detach(whole), 6);
+    HAUL__ASSERT(haul__failed(sector) || 3 * sector->count == hsv->count);
     haul_tensor *q = haul_clamp(haul_mul(haul_affine(part, -1, 1), v), 0, 1);
     haul_tensor *t = haul_clamp(haul_mul(haul_add(part, rest), v), 0, 1);
     haul_tensor *p = haul_clamp(haul_mul(rest, v), 0, 1);
@@ -111,9 +115,11 @@ static haul_status adjust_hue(haul__call *c)
                           "factor is %g; a part of the colour circle from -0.5 to 0.5 is expected", a->factor);
     if (is_grey(x))
         return haul__give_picture(c, x);
+    HAUL__ASSERT(x->shape.dims[x->shape.ndim - 3] == 3);
     haul_tensor *wide = haul__picture_wide(x);
     haul_tensor *hsv = hsv_of(x->dtype == HAUL_U8 ? haul_div_scalar(wide, 255) : wide);
     haul_tensor *hue = haul_remainder_scalar(haul_add_scalar(channel(hsv, 0), a->factor), 1);
+    HAUL__ASSERT(haul__failed(hue) || 3 * hue->count == x->count);
     haul_tensor *parts[] = {hue, channel(hsv, 1), channel(hsv, 2)};
     haul_tensor *rgb = rgb_of(haul_cat(parts, 3, -3));
     return haul__give_picture(c, haul_cast(x->dtype == HAUL_U8 ? haul_mul_scalar(rgb, 255.999) : rgb, x->dtype));

@@ -16,7 +16,8 @@ static haul_status check_size(const haul__call *c)
     if (haul__check_picture(c, 0, false))
         return haul_error_status();
     const haul_shape *shape = &c->operands[0]->shape;
-    const int64_t     rows = shape->dims[shape->ndim - 2], columns = shape->dims[shape->ndim - 1];
+    HAUL__ASSERT(shape->ndim >= 2);
+    const int64_t rows = shape->dims[shape->ndim - 2], columns = shape->dims[shape->ndim - 1];
     if (a->size < 1 || a->size % 2 == 0 || a->size / 2 >= rows || a->size / 2 >= columns)
         return haul__fail(
             HAUL_INVALID_ARGUMENT, c->operation->name, "size",
@@ -58,8 +59,10 @@ static haul_status gaussian_blur(haul__call *c)
                           "sigma is %g; 0 for 0.15 size + 0.35, or a number from 0.001 to 1e6 is expected", sigma);
     if (!c->operands[0]->count)
         return haul__give_picture(c, c->operands[0]);
+    HAUL__ASSERT(size % 2 == 1);
     haul_tensor     *x = haul__picture_planes(haul__picture_wide(c->operands[0]));
     const haul_dtype dtype = haul_tensor_dtype(x);
+    HAUL__ASSERT(haul__failed(x) || (x->shape.ndim == 4 && x->shape.dims[1] == 1));
     x = haul_pad(x, HAUL_PADS(half, half, half, half), .mode = HAUL_PAD_REFLECT);
     x = haul_conv2d(x, weights_of(dtype, size, sigma, HAUL_SHAPE(1, 1, 1, size)));
     return give(c, haul_conv2d(x, weights_of(dtype, size, sigma, HAUL_SHAPE(1, 1, size, 1))));
@@ -75,6 +78,7 @@ static haul_status adjust_sharpness(haul__call *c)
     const int                last = x->shape.ndim - 1;
     if (haul__check_picture(c, 0, false))
         return haul_error_status();
+    HAUL__ASSERT(last > 0);
     if (!(a->number >= 0 && a->number <= 1e9))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "factor",
                           "factor is %g; a number from 0 to 1e9 is expected", a->number);
@@ -82,6 +86,7 @@ static haul_status adjust_sharpness(haul__call *c)
         return haul__give_picture(c, x);
     haul_tensor *wide = haul__picture_planes(haul__picture_wide(x));
     haul_tensor *middle = haul_slice(haul_slice(wide, 2, 1, -1, 1), 3, 1, -1, 1);
+    HAUL__ASSERT(haul__failed(middle) || middle->shape.dims[2] + 2 == x->shape.dims[last - 1]);
     haul_tensor *mean = haul_mul_scalar(haul_avg_pool2d(wide, 3, .stride = {1, 1}), 9.0 / 13);
     haul_tensor *smooth = haul_add(mean, haul_mul_scalar(middle, 4.0 / 13));
     if (x->dtype == HAUL_U8)

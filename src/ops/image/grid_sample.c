@@ -255,6 +255,7 @@ static grid_params params_of(const sample_attributes *a, const haul_tensor *grid
 {
     const int64_t *of = grid->shape.dims, points = of[1] * of[2] * (is_volume(grid) ? of[3] : 1);
     HAUL__ASSERT(grid->shape.ndim == 4 || is_volume(grid));
+    HAUL__ASSERT(a->size[0] > 0 && a->size[1] > 0 && a->size[2] > 0);
     return (grid_params){.items = of[0] * points,
                          .points = points,
                          .channels = channels,
@@ -352,6 +353,7 @@ static haul_status scatter_compute(haul__call *c)
         return HAUL_OK;
     if (!haul__mul_size(p.points, taps, &each))
         return haul__refuse_shape(c, 1, "fewer positions are expected");
+    HAUL__ASSERT(g->count == p.items * p.channels);
     haul_tensor *weights = haul__temporary(c, out->dtype, &HAUL_SHAPE(images, each));
     haul_tensor *index = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(images, each));
     if (!weights || !index)
@@ -430,6 +432,7 @@ static haul_tensor *grid_gradient(const haul__gradient *c, haul_tensor *x, haul_
         steep.across += i == 0, steep.down += i == 1, steep.deep += i == 2;
         parts[i] = haul_sum(haul_mul(g, HAUL__APPLY(grid_sample_planes, &steep, x, grid)), HAUL_AXES(1));
     }
+    HAUL__ASSERT(haul__failed(parts[0]) || parts[0]->count * axes == grid->count);
     return haul_stack(parts, axes, -1);
 }
 
@@ -505,6 +508,7 @@ static haul_status compose(haul__call *c)
                                                              : GRID_CUBIC,
                            .padding = paddings[a->padding],
                            .corners = a->corners};
+    HAUL__ASSERT(s.size[0] * s.size[1] * s.size[2] <= HAUL__IMAGE_LONGEST);
     c->results[0] = haul_cast(HAUL__APPLY(grid_sample_planes, &s, haul_cast(x, wide), haul_cast(grid, wide)), dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }

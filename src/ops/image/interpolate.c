@@ -62,6 +62,7 @@ static void fraction_of(double scale, int64_t *num, int64_t *den)
 {
     int64_t before[2] = {0, 1}, now[2] = {1, 0};
     double  rest = scale;
+    HAUL__ASSERT(scale > 0);
     do {
         double whole = floor(rest);
         double next[2] = {whole * (double)now[0] + (double)before[0], whole * (double)now[1] + (double)before[1]};
@@ -85,6 +86,7 @@ static haul_status complete_size(const haul__call *c, const interpolate_attribut
     const char *name = c->operation->name;
     double      scale = a->scale[axis];
     of->in = c->operands[0]->shape.dims[2 + axis];
+    HAUL__ASSERT(of->in > 0);
     double size = scale == 0 ? (double)a->size[axis] : floor((double)of->in * scale);
     if (scale == 0 && (size < 1 || size > HAUL__IMAGE_LONGEST))
         return haul__fail(HAUL_INVALID_ARGUMENT, name, "size",
@@ -137,6 +139,8 @@ static haul_status complete(const haul__call *c, const interpolate_attributes *a
     } else {
         of->at = position_of(of->num, 0, of->den);
     }
+    HAUL__ASSERT(of->den > 0 && of->num >= 0);
+    HAUL__ASSERT(of->at.div > 0);
     return HAUL_OK;
 }
 
@@ -175,6 +179,7 @@ static haul_tensor *by_axes(haul_tensor *x, const haul__resized_axis *of, haul__
         }
     }
     HAUL__ASSERT(axes <= MAX_AXES);
+    HAUL__ASSERT(haul__failed(y) || y->shape.ndim == axes + 2);
     return y == x ? haul_clone(x) : y;
 }
 
@@ -188,9 +193,11 @@ static haul_tensor *resized(haul_tensor *x, const haul__resized_axis *of, const 
     haul_tensor *wide = haul_cast(x, dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32);
     if (haul__failed(wide))
         return wide;
+    HAUL__ASSERT((size_t)a->mode < sizeof plain / sizeof *plain);
     haul__resampling kind = plain[a->mode];
     if (a->antialias)
         kind = a->mode == HAUL_BICUBIC ? HAUL__RESAMPLE_SMOOTH_CUBIC : HAUL__RESAMPLE_SMOOTH_LINEAR;
+    HAUL__ASSERT(!a->antialias || is_smooth(a));
     return haul_cast(by_axes(wide, of, kind), dtype);
 }
 
@@ -201,6 +208,7 @@ static haul_status compose(haul__call *c)
     haul__resized_axis            of[MAX_AXES];
     if (check(c, a))
         return haul_error_status();
+    HAUL__ASSERT(x->shape.ndim - 2 <= MAX_AXES);
     for (int i = 0; i < x->shape.ndim - 2; i++)
         if (complete(c, a, i, &of[i]))
             return haul_error_status();
@@ -213,6 +221,7 @@ static haul_status compose(haul__call *c)
     } else {
         c->results[0] = resized(x, of, a);
     }
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->dtype == x->dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 

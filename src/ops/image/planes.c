@@ -282,6 +282,7 @@ static haul_status compute(haul__call *c)
                             .bilinear = a->linear};
     HAUL__ASSERT((x->shape.dims[2] == p.h && y->shape.dims[2] == p.out_h) ||
                  (x->shape.dims[2] == p.out_h && y->shape.dims[2] == p.h));
+    HAUL__ASSERT(p.h > 0 && p.w > 0 && p.out_h > 0 && p.out_w > 0);
     int64_t work = y->count ? haul__ceil_div(x->count, y->count) : 1;
     return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype,
                                HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = work >= GRAIN ? 1 : GRAIN / work);

@@ -217,6 +217,7 @@ static haul_status table(const haul__call *c, const resample_attributes *a, haul
 {
     const haul__resized_axis *of = &a->of;
     HAUL__ASSERT(width > 0 && weights->count == of->out * width && spans->count == 2 * of->out);
+    HAUL__ASSERT(of->at.div > 0 && of->den > 0);
     const resample_table_params p = {.items = of->out,
                                      .n = of->in,
                                      .width = width,
@@ -251,6 +252,8 @@ static haul_status compute(haul__call *c)
         return haul_error_status();
     if (!y->count)
         return HAUL_OK;
+    HAUL__ASSERT(width > 0);
+    HAUL__ASSERT(y->shape.dims[a->axis] == a->of.out || y->shape.dims[a->axis] == a->of.in);
     haul_tensor *weights = haul__temporary(c, y->dtype, &HAUL_SHAPE(a->of.out, width));
     haul_tensor *spans = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(a->of.out, 2));
     if (!weights || !spans || table(c, a, weights, spans, width))

@@ -77,6 +77,7 @@ static haul_tensor *equalized(haul_tensor *levels)
     haul_tensor *below = haul_slice(haul_cumsum(counts, 1), 1, 0, 255, 1);
     haul_tensor *to = haul_floor_div(haul_add(below, haul_floor_div_scalar(step, 2)), divisor);
     to = haul_pad(haul_clamp(to, 0, 255), HAUL_PADS(1, 0));
+    HAUL__ASSERT(haul__failed(to) || to->count == 256 * planes);
     return haul_cast(haul_where(haul_gt_scalar(step, 0), haul_gather(to, 1, index), index), HAUL_U8);
 }
 
@@ -88,6 +89,7 @@ static haul_status equalize(haul__call *c)
     if (!x->count)
         return haul__give_picture(c, x);
     const int last = x->shape.ndim - 1;
+    HAUL__ASSERT(last > 0);
     if (x->dtype != HAUL_U8)
         levels = haul_cast(haul_clamp(haul_mul_scalar(haul__picture_wide(x), 255.999), 0, 255), HAUL_U8);
     levels = haul_reshape(levels, HAUL_SHAPE(-1, x->shape.dims[last] * x->shape.dims[last - 1]));
@@ -96,6 +98,7 @@ static haul_status equalize(haul__call *c)
     haul_tensor *y = equalized(haul_detach(levels));
     if (x->dtype != HAUL_U8)
         y = haul_cast(haul_div_scalar(haul_cast(y, x->dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32), 255), x->dtype);
+    HAUL__ASSERT(haul__failed(y) || y->count == x->count);
     return haul__give_picture(c, haul_reshape(y, x->shape));
 }
 

@@ -41,6 +41,7 @@ static haul_tensor *warped(haul_tensor *x, const warp *w, haul_interpolation mod
     haul_tensor      *wide = haul__picture_wide(x);
     if (!x->count)
         return haul__picture_of_planes(x, shape, w->rows, w->columns);
+    HAUL__ASSERT(last > 0);
     const haul_shape one = HAUL_SHAPE(1, -1, shape->dims[last - 1], shape->dims[last]);
     haul_tensor     *grid = grid_of(haul_tensor_dtype(wide), w);
     haul_tensor     *y = haul_grid_sample(haul_reshape(wide, one), grid, mode);
@@ -50,6 +51,7 @@ static haul_tensor *warped(haul_tensor *x, const warp *w, haul_interpolation mod
         y = mode == HAUL_NEAREST ? haul_masked_fill(y, haul_lt_scalar(share, 0.5), fill)
                                  : haul_add_scalar(haul_mul(haul_add_scalar(y, -fill), share), fill);
     }
+    HAUL__ASSERT(haul__failed(y) || (y->shape.dims[2] == w->rows && y->shape.dims[3] == w->columns));
     return haul__picture_of_planes(haul__picture_rounded(y, x->dtype), shape, w->rows, w->columns);
 }
 
@@ -147,8 +149,10 @@ static haul_status rotate(haul__call *c)
         check_numbers(c, "center", a->center, 2))
         return haul_error_status();
     const double turn = fmod(fmod(a->degrees, 360) + 360, 360);
-    const bool   middle = a->center[0] == 0 && a->center[1] == 0;
-    const int    last = x->shape.ndim - 1;
+    HAUL__ASSERT(turn >= 0 && turn < 360);
+    const bool middle = a->center[0] == 0 && a->center[1] == 0;
+    const int  last = x->shape.ndim - 1;
+    HAUL__ASSERT(last > 0);
     if (middle && turn == 0)
         return haul__give_picture(c, x);
     if (middle && turn == 180)
@@ -203,6 +207,7 @@ static bool solve(double a[8][9])
             a[k][j] = a[best][j];
             a[best][j] = other;
         }
+        HAUL__ASSERT(best >= k && fabs(a[k][k]) > 1e-9);
         for (int i = 0; i < 8; i++) {
             const double times = i == k ? 0 : a[i][k] / a[k][k];
             for (int j = k; j < 9; j++)
@@ -233,12 +238,13 @@ static haul_status warp_perspective(haul__call *c)
                           "no perspective maps these corners to each other; four corners of which no three are on one "
                           "line are expected");
     const int last = x->shape.ndim - 1;
-    warp      w = {.rows = x->shape.dims[last - 1],
-                   .columns = x->shape.dims[last],
-                   .start = {0.5, 0.5},
-                   .of_both = {m[6][8], m[7][8], 1},
-                   .shift = 1,
-                   .divides = true};
+    HAUL__ASSERT(last > 0);
+    warp w = {.rows = x->shape.dims[last - 1],
+              .columns = x->shape.dims[last],
+              .start = {0.5, 0.5},
+              .of_both = {m[6][8], m[7][8], 1},
+              .shift = 1,
+              .divides = true};
     for (int i = 0; i < 3; i++) {
         w.of_x[i] = m[i][8] / ((double)w.columns / 2);
         w.of_y[i] = m[3 + i][8] / ((double)w.rows / 2);
