@@ -2,6 +2,7 @@
  * reduce, many elements, targets.
  *
  * ctest: cuda */
+#include "base/alloc.h"
 #include "support/failure.h"
 #include "support/into.h"
 
@@ -238,6 +239,27 @@ static void test_reductions__targets(void **state)
     on_devices(targets);
 }
 
+/* The norm of a half tensor is computed in f32, for which memory may run out. */
+static void test_reductions__norms_without_memory(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *half = haul_full(HAUL_F16, HAUL_SHAPE(6, 5), 0.5);
+    haul_norm(half, .p = 3); /* kernels are ready */
+    int failures = 0;
+    for (int64_t nth = 1;; nth++) {
+        haul__fault_plan(HAUL__FAULT_HOST | HAUL__FAULT_DEVICE, nth);
+        const bool failed = is_failed(haul_norm(half, .p = 3)), reached = haul__fault_count() >= nth;
+        haul__fault_plan(0, 0);
+        if (!reached)
+            break;
+        haul_error_clear();
+        failures += failed;
+    }
+    assert_true(failures > 3);
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_reductions__edges_of_variances),
         cmocka_unit_test(test_reductions__logsumexp),
         cmocka_unit_test(test_reductions__norms),
+        cmocka_unit_test(test_reductions__norms_without_memory),
         cmocka_unit_test(test_reductions__targets),
     };
     return cmocka_run_group_tests_name("ops_reductions", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* haul_norm: vector norms over axes. The norms 1, 2 and infinity take one pass; others are composed. */
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/half.h"
 #include "core/option.h"
 #include "ops/reduce/reduce.h"
@@ -53,6 +54,7 @@ static haul_status compute(haul__call *c)
     const haul__reduce_attributes *a = haul__attributes(c);
     haul_tensor                   *x = c->operands[0], *y = c->results[0];
     const double                   p = power(a);
+    HAUL__ASSERT(x->count == y->count * a->each);
     if (a->each == 0)
         return haul_zero_into(y);
     if (p == 1)
@@ -62,7 +64,8 @@ static haul_status compute(haul__call *c)
                             (haul__finish){HAUL__FINISH_ROOT, .divisor = 1});
     if (p == INFINITY)
         return haul__reduce(c, &haul__reduce_max_abs, y, x, a->reduced, HAUL__AS_IT_IS);
-    haul_tensor *made = composed(a, haul__is_half(x->dtype) ? haul__as_dtype(c, x, HAUL_F32) : x);
+    x = haul__is_half(x->dtype) ? haul__as_dtype(c, x, HAUL_F32) : x;
+    haul_tensor *made = x ? composed(a, x) : NULL;
     return haul__failed(made) ? haul_error_status() : haul_copy_into(y, haul_reshape(made, y->shape));
 }
 
@@ -96,6 +99,7 @@ static void gradient(haul__gradient *c)
         c->operands[0] = haul__failed(g) ? g : HAUL_NONE;
         return;
     }
+    HAUL__ASSERT(x->count == g->count * a->each);
     bool half = haul__is_half(x->dtype);
     x = half ? haul_cast(x, HAUL_F32) : x;
     g = half ? haul_cast(g, HAUL_F32) : g;
