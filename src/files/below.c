@@ -1,6 +1,7 @@
 /* Opens files that other files name. Each folder on the way is opened from the one before without following links, so
  * the way cannot be led elsewhere in the meantime. */
 #include "files/below.h"
+#include "base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,6 +67,7 @@ static int open_parts(int folder, const char *name)
     while (folder >= 0) {
         const size_t length = strcspn(name, "/");
         const bool   last = !name[length];
+        HAUL__ASSERT(0 < length && length < sizeof part);
         memcpy(part, name, length);
         part[length] = 0;
         const int next =
@@ -90,6 +92,7 @@ haul_status haul__file_open_below(haul__file *file, const char *owner, const cha
     *file = (haul__file){.fd = -1, .path = name, .operation = operation};
     if (status)
         return status;
+    HAUL__ASSERT(*name && *name != '/');
     const int folder = open_folder(owner);
     const int fd = folder < 0 ? -1 : open_parts(folder, name);
     if (fd < 0)

@@ -115,6 +115,7 @@ haul_status haul__file_check_limit(const haul__file *file, uint64_t limit)
 haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, size_t room, uint8_t **data,
                                 size_t *size)
 {
+    HAUL__ASSERT(limit <= SIZE_MAX - room);
     haul__file  file;
     uint8_t    *bytes = NULL;
     haul_status status = haul__file_open(&file, path, operation);
@@ -314,6 +315,7 @@ static haul_status open_temporary(haul__writer *w)
         close(w->fd);
         w->fd = -1;
     }
+    HAUL__ASSERT(w->fd >= 0);
     w->created = true;
     return HAUL_OK;
 }
@@ -335,6 +337,7 @@ haul__writer *haul__writer_open(const char *path, const char *operation)
         writer_free(w);
         return NULL;
     }
+    HAUL__ASSERT(w->created && w->fd >= 0);
     return w;
 }
 
@@ -393,6 +396,7 @@ haul_status haul__writer_commit(haul__writer *w)
     haul_status status = HAUL_OK;
     int         folder = haul__file_fault() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     HAUL__ASSERT(w->fd >= 0 && w->created);
+    HAUL__ASSERT(w->path && w->temporary && w->folder);
     if (folder < 0)
         status = fail_errno(w->operation, "open the folder of", w->path, errno);
     else if (!set_mode(w))

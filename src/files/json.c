@@ -232,6 +232,7 @@ static bool read_children(reader *r, haul__json *parent, int depth)
     bool         named = parent->kind == HAUL__JSON_OBJECT;
     uint8_t      close = named ? '}' : ']';
     haul__json **end = &parent->child;
+    HAUL__ASSERT(!parent->child && !parent->count);
     if (take(r, close))
         return true;
     do {

@@ -152,6 +152,7 @@ static char *take_text(cursor *c, uint64_t limit, const char *what)
         malformed(c, what);
         return NULL;
     }
+    HAUL__ASSERT(c->at <= c->file->size);
     char *text = haul__malloc((size_t)size + 1);
     if (!text) {
         haul__fail_memory(OPEN, (size_t)size + 1);
@@ -282,6 +283,7 @@ static haul_status take_pairs(cursor *c, uint64_t count, haul__safetensors_heade
     for (uint64_t i = 0; i < count && status == HAUL_OK; i++) { /* memory grows with the bytes that were read */
         if (!haul__grow(&h->metadata, &room, (size_t)i + 1, sizeof *h->metadata))
             return haul__fail_memory(OPEN, ((size_t)i + 1) * sizeof *h->metadata);
+        HAUL__ASSERT((size_t)h->metadata_count < room);
         haul_text_pair *pair = &h->metadata[h->metadata_count++];
         *pair = (haul_text_pair){NULL, NULL};
         status = take_pair(c, pair);
@@ -379,6 +381,7 @@ static haul_status take_tensors(cursor *c, uint64_t count, haul__safetensors_hea
     for (uint64_t i = 0; i < count && status == HAUL_OK; i++) {
         if (!haul__grow(&h->entries, &room, (size_t)i + 1, sizeof *h->entries))
             return haul__fail_memory(OPEN, ((size_t)i + 1) * sizeof *h->entries);
+        HAUL__ASSERT((size_t)h->count < room);
         haul__safetensors_entry *e = &h->entries[h->count++];
         *e = (haul__safetensors_entry){0};
         if (!(e->name = take_text(c, NAME_LIMIT, "it has a name of more than 65,535 bytes, or it ends within one")) ||

@@ -189,6 +189,7 @@ static haul_status take_dictionary(cursor *c, haul__npy *out)
         comma = take(c, ',');
     }
     skip_space(c);
+    HAUL__ASSERT(c->at <= c->end);
     if (c->at != c->end)
         return malformed(c, "something follows the dictionary of its header");
     return seen == (1u << KEYS) - 1 ? HAUL_OK : malformed(c, "its header lacks one of descr, fortran_order and shape");
@@ -319,6 +320,7 @@ haul_tensor *haul_load_npy(const char *path)
     size_t size = file.size < sizeof start ? (size_t)file.size : sizeof start;
     if (haul__file_read(&file, 0, start, size) || haul__npy_parse(start, size, file.size, path, &head))
         goto out;
+    HAUL__ASSERT(head.offset <= file.size && head.bytes <= file.size - head.offset);
     if (haul__loading_begin(&loading, head.dtype, &head.shape, LOAD) == HAUL_OK)
         result = haul__loading_end(&loading, read_elements(&file, &head, loading.memory));
 out:

@@ -187,6 +187,7 @@ haul_status haul_save_npz(const char *path, const haul_named_tensor *tensors, in
         return haul_error_status();
     for (int i = 0; i < count && status == HAUL_OK; i++)
         status = put_tensor(&zip, &tensors[i], compress);
+    HAUL__ASSERT(status || zip.count == (uint64_t)count);
     if (status == HAUL_OK)
         status = haul__zip_end(&zip);
     haul__free(zip.directory);

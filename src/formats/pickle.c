@@ -258,6 +258,7 @@ static haul_status skip(reader *r, size_t bytes)
 /* "module\nname\n", as the operation c has it. */
 static haul_status push_global(reader *r)
 {
+    HAUL__ASSERT(r->at <= r->end);
     const size_t   left = (size_t)(r->end - r->at);
     const uint8_t *line = memchr(r->at, '\n', left);
     const uint8_t *end = line ? memchr(line + 1, '\n', (size_t)(r->end - line - 1)) : NULL;
@@ -295,6 +296,7 @@ static haul_status call(reader *r)
     uint32_t arguments = 0, global = 0;
     if (pop(r, &arguments) || pop(r, &global))
         return haul_error_status();
+    HAUL__ASSERT(arguments < r->out->value_count && global < r->out->value_count);
     if (r->out->values[global].kind != HAUL__PICKLE_GLOBAL || r->out->values[arguments].kind != HAUL__PICKLE_TUPLE)
         return malformed(r, "calls a value that is not a function");
     /* An ordered dictionary is empty here, and filled later. */
@@ -361,6 +363,7 @@ static haul_status get(reader *r, size_t width)
 
 static haul_status step(reader *r)
 {
+    HAUL__ASSERT(r->at < r->end);
     uint32_t      unused;
     const uint8_t code = *r->at++;
     switch (code) {

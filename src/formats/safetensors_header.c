@@ -407,6 +407,7 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
     status = haul__json_read(OPEN, json, size, MAX_DEPTH, &object, &end);
     if (status == HAUL_OK && !object)
         status = malformed(path, "its header is not JSON");
+    HAUL__ASSERT(status || end <= size);
     for (; status == HAUL_OK && end < size; end++)
         if (!strchr(" \t\r\n", json[end]))
             status = malformed(path, "its header has text after the JSON object");

@@ -60,6 +60,7 @@ static haul_status read_rows(reader *r, const haul__json *map)
             return malformed(r, i->name, "has no name of a file");
         if (!is_plain_name(i->string))
             return malformed(r, i->name, "is in a file whose name leads out of the index's folder, or is hidden");
+        HAUL__ASSERT(r->count < map->count);
         r->rows[r->count++] = (row){.shard = i->string, .name = i->name};
     }
     qsort(r->rows, r->count, sizeof *r->rows, compare);

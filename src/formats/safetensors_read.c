@@ -54,6 +54,7 @@ static haul_status read_header(const haul__file *file, haul__safetensors_header 
     if ((status = haul__file_read(file, 0, first, 8)) ||
         (status = haul__safetensors_length(first, file->size, file->path, &length)))
         return status;
+    HAUL__ASSERT(length <= file->size - 8);
     if (!(json = haul__malloc(length)))
         return haul__fail_memory(OPEN, length);
     *data = 8 + (uint64_t)length;

@@ -80,6 +80,7 @@ static void append_tensor(text *t, const haul_named_tensor *named, uint64_t begi
 {
     haul_shape shape = haul_tensor_shape(named->tensor);
     append_quoted(t, named->name);
+    HAUL__ASSERT(haul__safetensors_dtype_name(haul_tensor_dtype(named->tensor)));
     append_text(t, ":{\"dtype\":");
     append_quoted(t, haul__safetensors_dtype_name(haul_tensor_dtype(named->tensor)));
     append_text(t, ",\"shape\":[");

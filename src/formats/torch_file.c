@@ -143,6 +143,7 @@ static haul_status read_storage(const reader *r, uint32_t value, size_t *dtype, 
     const haul__pickle_value *key = value_of(r, haul__pickle_item(p, id, 2));
     if (*dtype == DTYPES || key->kind != HAUL__PICKLE_TEXT || key->size >= sizeof number)
         return malformed(r, "has a storage without a name");
+    HAUL__ASSERT((size_t)key->at + key->size <= r->size);
     memcpy(number, p->bytes + key->at, key->size);
     number[key->size] = 0;
     haul__snprintf(name, sizeof name, "%sdata/%s", r->folder, number);
@@ -264,6 +265,7 @@ static haul_status append_key(reader *r, const haul__pickle_value *key, uint32_t
     size_t      size;
     if (key && key->kind == HAUL__PICKLE_TEXT) {
         text = (const char *)r->pickle.bytes + key->at;
+        HAUL__ASSERT((size_t)key->at + key->size <= r->size);
         size = key->size;
     } else {
         const int64_t n = key ? (int64_t)((uint64_t)key->high << 32 | key->low) : (int64_t)index;
@@ -431,8 +433,9 @@ const haul__zip_member *haul__torch_pickle(const haul__zip *zip)
 haul_status haul__torch_open(haul_safetensors *f)
 {
     const haul__zip_member *member = haul__torch_pickle(&f->zip);
-    const size_t            length = strlen(member->name) - strlen("data.pkl");
-    reader                 *r = haul__calloc(1, sizeof *r);
+    HAUL__ASSERT(strlen(member->name) >= strlen("data.pkl"));
+    const size_t length = strlen(member->name) - strlen("data.pkl");
+    reader      *r = haul__calloc(1, sizeof *r);
     if (!r)
         return haul__fail_memory(OPEN, sizeof *r);
     r->file = f;

@@ -61,6 +61,7 @@ typedef struct directory {
 static haul_status read_end64(const haul__file *file, uint64_t end, directory *d)
 {
     uint8_t locator[LOCATOR_SIZE], record[END64_SIZE];
+    HAUL__ASSERT(end <= file->size);
     if (end < LOCATOR_SIZE + END64_SIZE)
         return malformed(file, "it lacks the record with 64-bit sizes");
     if (haul__file_read(file, end - LOCATOR_SIZE, locator, LOCATOR_SIZE))
@@ -79,6 +80,7 @@ static haul_status read_end64(const haul__file *file, uint64_t end, directory *d
 
 static haul_status read_end(const haul__file *file, const uint8_t *record, uint64_t end, directory *d)
 {
+    HAUL__ASSERT(end <= file->size);
     *d = (directory){
         .count = read16(record + 10), .size = read32(record + 12), .offset = read32(record + 16), .limit = end};
     if (d->count == 0xffff || d->size == 0xffffffff || d->offset == 0xffffffff) {

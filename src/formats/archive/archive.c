@@ -446,6 +446,7 @@ haul_status haul__archive_read(const haul__archive *a, const char *path, uint64_
     if (m->size > limit)
         return haul__fail(HAUL_FORMAT, a->file.operation, "path", "%s has %llu bytes; Haul reads at most %llu", path,
                           (unsigned long long)m->size, (unsigned long long)limit);
+    HAUL__ASSERT(limit <= SIZE_MAX - room);
     uint8_t *out = haul__malloc((size_t)m->size + room);
     if (!out)
         return haul__fail_memory(a->file.operation, (size_t)m->size + room);

@@ -74,6 +74,7 @@ static haul_status refill(haul__stream *s)
 /* Unpacks at most `bytes` bytes; *got is 0 at the end. Zeros may follow the last packed part. */
 static haul_status unpack(haul__stream *s, uint8_t *out, size_t bytes, size_t *got)
 {
+    HAUL__ASSERT(bytes <= UINT32_MAX);
     s->zlib.next_out = out;
     s->zlib.avail_out = (uInt)bytes;
     while (s->zlib.avail_out == bytes) {
