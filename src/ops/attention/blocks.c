@@ -113,6 +113,7 @@ static haul_status forward(haul__call *c)
     haul_tensor **parts = haul__calloc((size_t)a.blocks, sizeof *parts);
     if (!parts)
         return haul__fail_memory(c->operation->name, (size_t)a.blocks * sizeof *parts);
+    HAUL__ASSERT(a.blocks > 0);
     haul_status status = HAUL_OK;
     for (int i = 0; i < a.blocks && !status; i++)
         status = haul__status_of(parts[i] = forward_block(&a, i));
@@ -145,7 +146,9 @@ static haul_status backward_block(const attention *a, haul_tensor *g, int i, hau
 {
     const block  b = block_of(a, i);
     haul_tensor *q, *k = part(a->k, -2, 0, b.keys), *v = part(a->v, -2, 0, b.keys);
-    haul_scope  *scope = haul__scope_push(NULL);
+    HAUL__ASSERT(0 <= b.begin && b.begin <= b.end && b.end <= a->queries);
+    HAUL__ASSERT(b.keys <= a->keys);
+    haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_tensor *of_y = haul_slice(g, -2, b.begin, b.end, 1), *weights = weights_of(a, &b, &q);
@@ -190,6 +193,7 @@ static haul_status backward(haul__call *c)
     haul_tensor **parts = haul__calloc((size_t)a.blocks, sizeof *parts);
     if (!parts)
         return haul__fail_memory(c->operation->name, (size_t)a.blocks * sizeof *parts);
+    HAUL__ASSERT(a.blocks > 0);
     haul_status status = haul__status_of(g);
     for (int i = a.blocks - 1; i >= 0 && !status; i--)
         status = backward_block(&a, g, i, &parts[i], &dk, &dv);
@@ -228,6 +232,7 @@ static void compose_gradient(haul__gradient *g)
         return;
     }
     haul_tensor *weights = weights_of(&a, &(block){0, a.queries, a.keys}, &q);
+    HAUL__ASSERT(haul__failed(weights) || weights->shape.dims[weights->shape.ndim - 1] == a.keys);
     haul_tensor *dweights = haul_matmul(of_y, haul_transpose(a.v, -2, -1));
     haul_tensor *dscores = haul__attention_weights_backward(dweights, weights);
     g->operands[QUERY] = haul_mul_scalar(haul_matmul(dscores, a.k), of->scale);

@@ -66,6 +66,7 @@ static haul_status infer_scatter(haul__call *c)
     char                   have[80];
     if (ranks < 0 || complete_axis(c, a))
         return haul_error_status();
+    HAUL__ASSERT(0 <= a->axis && a->axis < shape.ndim);
     if (shape.dims[a->axis] % ranks)
         return haul__fail(HAUL_SHAPE, c->operation->name, "x",
                           "x has shape %s, and axis %d cannot be divided among %d ranks; a multiple of %d is expected",
@@ -140,6 +141,7 @@ static haul_status move_broadcast(const host_call *h)
 static haul_status move_gather(const host_call *h)
 {
     HAUL__ASSERT(h->out_bytes == h->in_bytes * (size_t)h->ranks);
+    HAUL__ASSERT(haul_group_rank(h->group) < h->ranks);
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->x->shape, h->axis, haul__dtype_size(h->x->dtype));
     char                   *all = haul__malloc(h->out_bytes + 1);
     if (!all)
@@ -172,6 +174,7 @@ static haul_status add_parts(const host_call *h, char *parts)
 static haul_status move_scatter(const host_call *h)
 {
     HAUL__ASSERT(h->in_bytes == h->out_bytes * (size_t)h->ranks);
+    HAUL__ASSERT(h->ranks > 0);
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->y->shape, h->axis, haul__dtype_size(h->x->dtype));
     int64_t                *bytes = haul__malloc((size_t)h->ranks * sizeof *bytes);
     char                   *packed = haul__malloc(h->in_bytes + 1), *parts = haul__malloc(h->in_bytes + 1);

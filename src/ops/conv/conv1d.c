@@ -1,6 +1,7 @@
 /* 1-d convolutions: 2-d convolutions of pictures with one row, through views. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 
@@ -75,6 +76,7 @@ static haul_status conv1d(haul__call *c)
     conv1d_attributes *a = haul__attributes(c);
     if (complete(c, a) || check(c, a, 1, "weight must be [C_out, C_in / groups, K]"))
         return haul_error_status();
+    HAUL__ASSERT(a->groups > 0);
     const haul_conv2d_options o = {.weight = with_row(c->operands[1]),
                                    .bias = c->operands[2],
                                    .stride = PAIR(1, a->stride),
@@ -84,6 +86,7 @@ static haul_status conv1d(haul__call *c)
                                    .relu = a->relu,
                                    .same = a->same};
     c->results[0] = haul_squeeze(haul_conv2d_with(with_row(c->operands[0]), &o), 2);
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->shape.ndim == 3);
     return HAUL_OK;
 }
 
@@ -92,6 +95,7 @@ static haul_status conv_transpose1d(haul__call *c)
     conv1d_attributes *a = haul__attributes(c);
     if (complete(c, a) || check(c, a, 0, "weight must be [C_in, C_out / groups, K]"))
         return haul_error_status();
+    HAUL__ASSERT(a->groups > 0);
     const haul_conv_transpose2d_options o = {.weight = with_row(c->operands[1]),
                                              .bias = c->operands[2],
                                              .stride = PAIR(1, a->stride),
@@ -100,6 +104,7 @@ static haul_status conv_transpose1d(haul__call *c)
                                              .dilation = PAIR(1, a->dilation),
                                              .groups = a->groups};
     c->results[0] = haul_squeeze(haul_conv_transpose2d_with(with_row(c->operands[0]), &o), 2);
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->shape.ndim == 3);
     return HAUL_OK;
 }
 

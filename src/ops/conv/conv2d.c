@@ -47,6 +47,7 @@ static haul_status complete(const haul__call *c, haul__conv2d_attributes *at)
         at->size[i] = c->operands[0]->shape.dims[2 + i];
         at->taps[i] = c->operands[1]->shape.dims[2 + i];
     }
+    HAUL__ASSERT(at->taps[0] > 0 && at->taps[1] > 0);
     return HAUL_OK;
 }
 

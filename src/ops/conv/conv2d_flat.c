@@ -343,6 +343,7 @@ static haul_status take_weight(const haul__convolution *v, taps *t)
     const int64_t rows = data ? ins : outs, channels = data ? outs : ins;
     if (haul__failed(t->weight) || !channels_are_apart(v, channels, data ? c->h * c->w : c->out_h * c->out_w))
         return haul__status_of(t->weight);
+    HAUL__ASSERT(c->groups * t->group == t->weight->count);
     haul_shape    shape = HAUL_SHAPE(c->groups, rows, count, channels);
     const int64_t strides[] = {t->group, t->out, 1, t->channel};
     const int64_t dense[] = {t->group, count * channels, channels, 1};
@@ -418,6 +419,8 @@ static haul_status forward_chunk(const haul__convolution *v, const haul__flat_pl
     };
     if (pad(v, v->x, from, room, first, images, 0))
         return haul_error_status();
+    HAUL__ASSERT(first + images <= c->n);
+    HAUL__ASSERT(p.m * c->groups == c->c_out && p.channels * c->groups == c->c_in);
     return run_tiles(v, &p, t, &down, &across, from, room, v->y, first, images);
 }
 
@@ -437,6 +440,8 @@ static haul_status data_chunk(const haul__convolution *v, const haul__flat_plane
     };
     if (pad(v, v->y, from, room, first, images, 0))
         return haul_error_status();
+    HAUL__ASSERT(first + images <= c->n);
+    HAUL__ASSERT(p.m * c->groups == c->c_in && p.channels * c->groups == c->c_out);
     if (!phases) {
         const haul__flat_axis down = {.first = c->kh - 1, .count = c->kh, .step = -1, .length = c->h};
         const haul__flat_axis across = {.first = c->kw - 1, .count = c->kw, .step = -1, .length = c->w};
@@ -535,6 +540,7 @@ static haul_tensor *weight_pieces(const haul__convolution *v)
     int64_t                 piece = piece_of(span, at_least_one(c->c_out * channels * c->kh * c->kw));
     haul_shape              shape = HAUL_SHAPE(haul__ceil_div(span, piece), c->c_out, channels, c->kh, c->kw);
     HAUL__ASSERT(shape.dims[0] * piece >= span && piece % PIECE_STEP == 0);
+    HAUL__ASSERT(0 <= gap && gap < lanes);
     haul_tensor *padded = room_for(v, &from, c->n, 0), *spread = room_for(v, &dy, c->n, gap);
     haul_tensor *sums = haul__temporary(v->call, haul__sum_dtype(c->dtype), &shape);
     if (!padded || !spread || !sums || pad(v, v->x, &from, padded, 0, c->n, 0) ||

@@ -62,6 +62,7 @@ static haul__conv2d settings_of(const haul__call *c, const haul_shape *result)
     };
     HAUL__ASSERT(s.n == shapes[Y]->dims[0] && s.c_out == shapes[Y]->dims[1] &&
                  s.c_in == shapes[WEIGHT]->dims[1] * s.groups);
+    HAUL__ASSERT(s.groups > 0 && s.c_out % s.groups == 0);
     s.tf32 = s.dtype == HAUL_F32 && haul_matmul_precision() == HAUL_PRECISION_HIGH;
     for (int i = 0; i < 2; i++) {
         s.stride[i] = at->stride[i];
@@ -256,6 +257,7 @@ static haul_status complete_result(task *t)
     const haul__conv2d *problem = &t->now.settings;
     haul_tensor        *y = t->laid[problem->channels_last][p->result];
     HAUL__ASSERT(y && haul__shape_equal(&y->shape, &c->results[0]->shape));
+    HAUL__ASSERT(!is_wide(t) || t->wide[p->result]);
     haul_status status = HAUL_OK;
     if (is_wide(t))
         status = haul__copy_elements(y, t->wide[p->result], c->operation->name);
@@ -281,6 +283,7 @@ static haul_status convolve(haul__stream *s, const haul__command *command)
     HAUL__ASSERT(problem.x && problem.weight && problem.y && (problem.bias != NULL) == problem.has_bias);
     problem.scratch = scratch ? &scratch->buffer : NULL;
     problem.scratch_bytes = scratch ? scratch->bytes : 0;
+    HAUL__ASSERT((problem.scratch != NULL) == (problem.scratch_bytes > 0));
     return command->by->run(s, &problem);
 }
 
@@ -298,6 +301,7 @@ static haul_status run(void *of, const haul__implementation *by, int64_t *refuse
         if (parts[p->operands[i]])
             in[count++] = parts[p->operands[i]];
     HAUL__ASSERT(count == 2 || (count == 3 && t->now.settings.has_bias));
+    HAUL__ASSERT(parts[p->result] != NULL);
     const haul__conv2d *problem = &t->now.settings;
     return haul__call_library(c, &(haul__library){.by = by,
                                                   .run = convolve,

@@ -41,6 +41,8 @@ static haul_status complete(const haul__call *c, const conv3d_attributes *given,
     if (a->groups < 1)
         return haul__fail(HAUL_INVALID_ARGUMENT, name, "groups", "groups is %lld; it must be positive",
                           (long long)a->groups);
+    HAUL__ASSERT(a->stride[0] > 0 && a->stride[1] > 0 && a->stride[2] > 0);
+    HAUL__ASSERT(a->dilation[0] > 0 && a->dilation[1] > 0 && a->dilation[2] > 0);
     return HAUL_OK;
 }
 
@@ -49,6 +51,7 @@ static haul_status check(const haul__call *c, const conv3d_attributes *a, int in
 {
     char              sx[120], sw[120];
     const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    HAUL__ASSERT(a->groups > 0);
     if (x->ndim != 5)
         return haul__refuse_shape(c, 0, "it must be [N, C, D, H, W]");
     if (weight->ndim != 5)
@@ -105,6 +108,7 @@ static haul_status same_size(const haul__call *c, conv3d_attributes *a, haul_ten
         if (!haul__mul_size(a->dilation[i], c->operands[1]->shape.dims[2 + i] - 1, &total) || total > INT32_MAX)
             return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "dilation",
                               "dilation is too large: the weight, dilated, must have less than 2^31 elements each way");
+        HAUL__ASSERT(total >= 0);
         a->padding[i] = total / 2;
         more[i] = total % 2;
     }
@@ -156,6 +160,7 @@ static haul_status conv3d(haul__call *c)
 static haul_status count_layers(const haul__call *c, const conv3d_attributes *a, int64_t taps, int64_t *depth)
 {
     int64_t spread, reach, padded;
+    HAUL__ASSERT(a->stride[0] > 0 && taps > 0);
     if (a->output_padding[0] >= a->stride[0])
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "output_padding",
                           "output_padding is %lld for layers with stride %lld; it must be less than the stride",
@@ -200,6 +205,7 @@ static haul_status conv_transpose3d(haul__call *c)
                   .size_w = 1, .stride = DEPTH(a.stride, 1), .padding = DEPTH(a.padding, HAUL_ZERO),
                   .dilation = DEPTH(a.dilation, 1));
     y = haul_reshape(y, HAUL_SHAPE(n, channels / taps, depth, rows, columns));
+    HAUL__ASSERT(haul__failed(y) || y->count == n * (channels / taps) * depth * rows * columns);
     if (haul__has(c, 2))
         y = haul_add(y, haul_reshape(c->operands[2], HAUL_SHAPE(channels / taps, 1, 1, 1)));
     return give(c, y);

@@ -26,6 +26,7 @@ static haul_status check_channels(const haul__call *c, const haul__conv2d_attrib
 {
     char              sx[80], sw[80], wanted[160];
     const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape;
+    HAUL__ASSERT(at->groups > 0);
     if (x->dims[1] != weight->dims[0] || x->dims[1] % at->groups)
         return haul__fail(HAUL_SHAPE, c->operation->name, "weight",
                           "x is %s and weight is %s with %lld group(s): weight must be [%lld, C_out / groups, KH, KW], "
@@ -58,6 +59,7 @@ static haul_status complete(const haul__call *c, haul__conv_transpose2d_attribut
     at->groups = at->groups ? at->groups : 1;
     for (int i = 0; i < 2; i++)
         at->taps[i] = c->operands[1]->shape.dims[2 + i];
+    HAUL__ASSERT(at->groups > 0 && at->taps[0] > 0 && at->taps[1] > 0);
     return HAUL_OK;
 }
 
@@ -68,6 +70,7 @@ static haul_status output_size(const haul__call *c, haul__conv_transpose2d_attri
     haul__conv2d_attributes *at = &a->conv;
     const char              *what = axis ? "columns" : "rows";
     int64_t                  x = c->operands[0]->shape.dims[2 + axis], spread, reach, padded;
+    HAUL__ASSERT(at->stride[axis] > 0 && at->dilation[axis] > 0);
     if (a->output_padding[axis] >= at->stride[axis])
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "output_padding",
                           "output_padding is %lld for %s with stride %lld; it must be less than the stride",

@@ -48,6 +48,7 @@ haul__flat_planes haul__flat_planes_of_x(const haul__conv2d *c, int64_t slack)
         .slack = slack,
     };
     HAUL__ASSERT(p.rows > 0 && p.columns > 0);
+    HAUL__ASSERT(c->out_h > 0 && c->out_w > 0);
     share_zeros(&p, c->out_h, c->out_w);
     return p;
 }
@@ -77,6 +78,7 @@ haul__flat_axis haul__flat_phase(const haul__conv2d *c, int axis, int64_t phase,
 static int64_t positions_of(const haul__conv2d *c, int axis, int64_t *before)
 {
     int64_t positions = 1, stride = c->stride[axis], mine;
+    HAUL__ASSERT(stride > 0);
     *before = INT64_MIN;
     for (int64_t i = 0; i < stride; i++)
         if (haul__flat_phase(c, axis, i, &mine).count && *before < mine)
@@ -110,6 +112,7 @@ haul__flat_planes haul__flat_planes_of_dy(const haul__conv2d *c, int64_t slack)
             p.shift[i] = reach[i] - c->padding[i];
         }
     }
+    HAUL__ASSERT(p.rows > 0 && p.columns > 0);
     share_zeros(&p, 0, 0); /* with more padding than the taps reach, dy begins before its plane, which shares nothing */
     return p;
 }

@@ -101,6 +101,7 @@ haul_status haul__fft_bluestein(const haul__call *c, haul_tensor *y, haul_tensor
     int64_t total;
     if (!haul__mul_size(rows, length, &total))
         return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of the convolution overflows");
+    HAUL__ASSERT(x->count == y->count && y->count == 2 * rows * size.n);
     haul_tensor *chirp = haul__fft_temporary(c, y->dtype, size.n), *spectrum = haul__fft_temporary(c, y->dtype, length);
     haul_tensor *a = haul__fft_temporary(c, y->dtype, total), *b = haul__fft_temporary(c, y->dtype, total), *wave = b;
     haul__fft_plan plan;

@@ -114,7 +114,8 @@ static haul_status compose(haul__call *c)
     if (check_axes(c, k, a) || check_lengths(c, k, a))
         return haul_error_status();
     const int last = a->axes[a->count - 1];
-    double    numbers = (double)a->n;
+    HAUL__ASSERT(0 <= last && last < x->shape.ndim);
+    double numbers = (double)a->n;
     for (int i = 0; i < a->count - 1; i++)
         numbers *= (double)x->shape.dims[a->axes[i]];
     const double scale = scale_of(k, a->norm, numbers);
@@ -252,6 +253,7 @@ static haul_status shift(haul__call *c)
         axes.axes[i] = a->axes[i];
     if (check_axes(c, &(kind){.of_real = !a->pairs, .to_real = true}, &axes))
         return haul_error_status();
+    HAUL__ASSERT(0 < axes.count && axes.count <= x->shape.ndim);
     for (int i = 0; i < axes.count; i++) {
         const int64_t half = x->shape.dims[axes.axes[i]] / 2;
         x = haul_roll(x, a->back ? -half : half, axes.axes[i]);

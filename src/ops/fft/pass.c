@@ -400,6 +400,7 @@ haul_status haul__fft_prepare(const haul__call *c, haul_dtype dtype, haul__fft_s
     plan->other = plan->count > 1 ? haul__fft_temporary(c, dtype, plan->most * size.n * size.inner) : plan->table;
     if (!plan->table || !plan->other)
         return haul_error_status();
+    HAUL__ASSERT(plan->most > 0 && plan->count > 0);
     for (int i = 0; i < plan->count; i++)
         for (int left = plan->radices[i], step; left > 1; left /= step) {
             step = last_step(left);
@@ -449,6 +450,7 @@ haul_status haul__fft_apply(const haul__call *c, const haul__fft_plan *plan, hau
 {
     const int step = last_step(plan->radices[plan->count - 1]);
     HAUL__ASSERT(plan->count > 0 && plan->most > 0 && step <= size.n);
+    HAUL__ASSERT(plan->table->count >= 2 * size.n);
     const fft_factors_params last = {.items = step - 1, .at = 2 * (size.n - step), .length = step, .parts = 1};
     const fft_pass_params    p = {.sign = haul__scalar_bits(y->dtype, inverse ? -1 : 1)};
     const int64_t            most = plan->most, outer = size.outer;

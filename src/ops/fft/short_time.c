@@ -23,6 +23,7 @@ static haul_status check_frames(const haul__call *c, stft_attributes *a)
         return haul__refuse_shape(c, WINDOW, "one dimension is expected, of n elements");
     if (!a->hop)
         a->hop = a->n < 4 ? 1 : a->n / 4;
+    HAUL__ASSERT(a->hop > 0);
     return HAUL_OK;
 }
 
@@ -47,6 +48,7 @@ static haul_status stft(haul__call *c)
     if (!a->uncentred && half)
         x = haul_pad(x, HAUL_PADS(half, half), .mode = HAUL_PAD_REFLECT);
     haul_tensor *frames = haul_windows(x, -1, a->n, a->hop);
+    HAUL__ASSERT(haul__failed(frames) || frames->shape.dims[frames->shape.ndim - 1] == a->n);
     if (haul__has(c, WINDOW))
         frames = haul_mul(frames, c->operands[WINDOW]);
     c->results[0] = haul_transpose(haul_rfft(frames, -1, .norm = norm_of(a)), -3, -2);
@@ -85,6 +87,7 @@ static haul_status istft(haul__call *c)
                           "length is %lld, and there are %lld frames at steps of %lld; the length must not be negative "
                           "and the product must fit 64 bits",
                           (long long)a->length, (long long)frames, (long long)a->hop);
+    HAUL__ASSERT(a->hop > 0 && frames > 0);
     total += a->n;
     y = haul_irfft(haul_transpose(x, -3, -2), -1, .n = a->n, .norm = norm_of(a));
     if (haul__is_none(w))

@@ -177,6 +177,7 @@ static haul_status prepare(const haul__call *c, haul__fft_size size, real_work *
     w->p = (fft_real_params){.n = size.n, .middle = size.n / 2, .inner = size.inner};
     if (size.n % 2 == 0)
         w->size.n /= 2;
+    HAUL__ASSERT(w->size.n > 0);
     w->circle = haul__fft_temporary(c, dtype, w->p.middle + 1);
     if (!w->circle)
         return haul_error_status();
@@ -231,8 +232,9 @@ static haul_status of_real_compute(haul__call *c)
     HAUL__ASSERT(y->count == 2 * w.size.outer * (w.p.middle + 1) * w.size.inner &&
                  x->count == w.size.outer * w.p.n * w.size.inner);
     const int64_t total = w.size.outer * w.size.n * w.size.inner;
-    haul_tensor  *packed = is_packed(&w) ? x : haul__fft_temporary(c, y->dtype, total);
-    haul_tensor  *terms = haul__fft_temporary(c, y->dtype, total);
+    HAUL__ASSERT(total > 0);
+    haul_tensor *packed = is_packed(&w) ? x : haul__fft_temporary(c, y->dtype, total);
+    haul_tensor *terms = haul__fft_temporary(c, y->dtype, total);
     if (!packed || !terms || (packed != x && launch(c, HAUL__K_fft_pack, &w, packed, x, w.size.n, 1, 1)) ||
         haul__fft_run(c, terms, packed, w.size, false, 1))
         return haul_error_status();
@@ -283,8 +285,9 @@ static haul_status to_real_compute(haul__call *c)
     HAUL__ASSERT(x->count == 2 * w.size.outer * (w.p.middle + 1) * w.size.inner &&
                  y->count == w.size.outer * w.p.n * w.size.inner);
     const int64_t total = w.size.outer * w.size.n * w.size.inner;
-    haul_tensor  *terms = haul__fft_temporary(c, y->dtype, total);
-    haul_tensor  *packed = is_packed(&w) ? y : haul__fft_temporary(c, y->dtype, total);
+    HAUL__ASSERT(total > 0);
+    haul_tensor *terms = haul__fft_temporary(c, y->dtype, total);
+    haul_tensor *packed = is_packed(&w) ? y : haul__fft_temporary(c, y->dtype, total);
     if (!terms || !packed || launch(c, HAUL__K_fft_whole, &w, terms, x, w.size.n, a->twice ? 1 : 0.5, 1) ||
         haul__fft_run(c, packed, terms, w.size, true, a->scale))
         return haul_error_status();

@@ -22,6 +22,8 @@ static haul_status compose(haul__call *c, haul_tensor *(*where)(haul_tensor *, i
     bool         squeezes = !a->keepdim && x->shape.ndim;
     c->results[0] = squeezes ? haul_squeeze(values, a->axis) : values;
     c->results[1] = squeezes ? haul_squeeze(at, a->axis) : at;
+    HAUL__ASSERT(haul__failed(c->results[0]) || haul__failed(c->results[1]) ||
+                 haul__shape_equal(&c->results[0]->shape, &c->results[1]->shape));
     return haul__failed(c->results[0]) || haul__failed(c->results[1]) ? haul_error_status() : HAUL_OK;
 }
 

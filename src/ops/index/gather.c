@@ -239,6 +239,7 @@ static haul_status backward_compute(haul__call *c)
     haul_tensor                   *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
     uint32_t                       check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
     HAUL__ASSERT(haul__shape_equal(&g->shape, &index->shape));
+    HAUL__ASSERT(dx->dtype == g->dtype);
     if (!a->unique)
         return scatter_sum(c, dx, NULL, index, g, a->axis, check);
     gather_params p = haul__gather_describe(dx, index, g, a->axis, false);

@@ -207,6 +207,7 @@ static haul_status numbers_compute(haul__call *c)
     haul_tensor *rows = zero_rows(c, &p);
     if (!rows)
         return haul_error_status();
+    HAUL__ASSERT(p.parts > 0 && rows->count == p.parts * p.size);
     p.items = p.parts;
     p.offsets[0] = rows->offset;
     if (haul__launch_kernel(c, HAUL__K_count_numbers, HAUL_BOOL, HAUL__OUT(rows), HAUL__IN(x), HAUL__PARAMS(p),
@@ -255,12 +256,14 @@ static haul_status bincount(haul__call *c)
         return haul__refuse_shape(c, 1, "the shape of x is expected");
     if (a->size < 0 && find_size(c, x, a))
         return haul_error_status();
+    HAUL__ASSERT(a->size >= 0);
     if (a->size == 0 && x->count > 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "size", "x has elements, so size must be above 0");
     if (haul__has(c, 1))
         c->results[0] = haul__gather_backward(haul_reshape(weights, HAUL_SHAPE(-1)), 0, x, &HAUL_SHAPE(a->size), false);
     else
         c->results[0] = HAUL__APPLY(count_numbers, a, x);
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->count == a->size);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 
@@ -322,6 +325,7 @@ static haul_status bins_compute(haul__call *c)
     haul_tensor *rows = zero_rows(c, &p);
     if (!rows)
         return haul_error_status();
+    HAUL__ASSERT(p.parts > 0 && rows->count == p.parts * p.size);
     p.items = p.parts;
     p.offsets[0] = rows->offset;
     if (haul__launch_kernel(c, HAUL__K_count_bins, x->dtype, HAUL__OUT(rows), HAUL__IN(x, edges), HAUL__PARAMS(p),
@@ -391,6 +395,7 @@ static haul_status histogram(haul__call *c)
     if (haul__failed(x))
         return haul_error_status();
     haul_tensor *edges = given ? haul__widened(c->operands[1]) : even_edges(x, a);
+    HAUL__ASSERT(haul__failed(edges) || edges->shape.ndim == 1);
     c->results[0] = HAUL__APPLY(count_bins, &how, x, edges);
     c->results[1] = edges;
     return haul__failed(c->results[0]) || haul__failed(edges) ? haul_error_status() : HAUL_OK;

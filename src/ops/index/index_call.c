@@ -128,6 +128,7 @@ static haul_status take_mask(reading *r, int item, haul_tensor *mask)
         fits = r->view->shape.dims[axis + d] == mask->shape.dims[d];
     if (!fits)
         return refuse_item(r, item, "is a mask whose sizes are not those of the axes that it is for");
+    HAUL__ASSERT(0 < joined.ndim && joined.ndim <= r->view->shape.ndim);
     for (int d = 0; d < joined.ndim; d++)
         joined.dims[d] = d < axis    ? r->view->shape.dims[d]
                          : d == axis ? mask->count
@@ -167,6 +168,7 @@ static int axes_of(const haul_index_item *item)
 static haul_status take_item(reading *r, int item, const haul_index_item *i, int rest)
 {
     haul_shape shape = r->view->shape;
+    HAUL__ASSERT(0 <= r->axis && r->axis <= shape.ndim);
     if (i->kind == HAUL_INDEX_REST) {
         r->axis += rest;
         return HAUL_OK;
@@ -207,6 +209,7 @@ static haul_status read_items(reading *r, const haul_index_items *items)
                                     : "there are items for more axes than the %d of x",
                           rests > 1 ? rests : r->view->shape.ndim);
     const int rest = r->view->shape.ndim - used;
+    HAUL__ASSERT(rest >= 0);
     for (int k = 0; k < items->count; k++)
         if (take_item(r, k, &items->items[k], rest))
             return haul_error_status();
@@ -297,6 +300,7 @@ static haul_tensor *by_indices(const reading *r)
     if (haul__failed(y))
         return y;
     const int at = r->count == 1 ? r->axes[0] : 0;
+    HAUL__ASSERT(y->shape.dims[at] == index->count);
     whole = (haul_shape){.ndim = y->shape.ndim - 1 + shape.ndim};
     if (whole.ndim > HAUL_MAX_DIMS) {
         haul__fail(HAUL_SHAPE, r->name, "items", "the result has %d dimensions; a tensor has at most 8", whole.ndim);
@@ -352,6 +356,7 @@ static haul_tensor *index_put(haul_tensor *x, haul_tensor *values, bool adds, co
         return at;
     haul_tensor *source = haul_reshape(haul_expand(values, at->shape), HAUL_SHAPE(at->count));
     haul_tensor *flat = haul_reshape(x, HAUL_SHAPE(x->count)), *index = haul_reshape(at, HAUL_SHAPE(at->count));
+    HAUL__ASSERT(haul__failed(source) || source->count == at->count);
     haul_tensor *y = adds ? haul_scatter_add(flat, 0, index, source) : haul_scatter(flat, 0, index, source);
     return haul_reshape(y, x->shape);
 }

@@ -20,6 +20,7 @@ static haul_status check(haul__call *c)
     const haul_tensor *index = c->operands[INDEX];
     if (haul__call_proper_axis(c, X, &a->axis))
         return haul_error_status();
+    HAUL__ASSERT(0 <= a->axis && a->axis < shape.ndim);
     if (index->shape.ndim != 1)
         return haul__refuse_shape(c, INDEX, "one dimension is expected");
     if (index->count > 0 && shape.dims[a->axis] == 0)

@@ -141,6 +141,7 @@ static haul_status compute(haul__call *c)
                             .seed = a->state.seed,
                             .offset = a->state.offset,
                             .check = haul__index_check(HAUL__CHECK_multinomial, 0)};
+    HAUL__ASSERT(p.items * p.categories == x->count);
     if (haul__launch_kernel(c, HAUL__K_multinomial_sums, x->dtype, HAUL__OUT(sums), HAUL__IN(x), HAUL__PARAMS(p),
                             .checks = true, .grain = 16))
         return haul_error_status();
@@ -182,6 +183,7 @@ static haul_status multinomial(haul__call *c)
         c->results[0] = drawn;
     else if (haul_topk(drawn, a->samples, -1, true, &values, &c->results[0]))
         return haul_error_status();
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->shape.dims[x->shape.ndim - 1] == a->samples);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 

@@ -103,6 +103,7 @@ static haul_status compute(haul__call *c)
                        .chunks = chunks_of(c, mask->count),
                        .offsets = {places->offset, mask->offset}};
     HAUL__ASSERT(p.chunks * p.chunk >= p.count && places->count == places_count(p.chunks));
+    HAUL__ASSERT(p.chunk > 0);
     p.items = p.chunks;
     if (haul__launch_kernel(c, HAUL__K_count_true, HAUL_BOOL, HAUL__OUT(places), HAUL__IN(mask), HAUL__PARAMS(p),
                             .grain = c->device->strided ? 64 : 8))
@@ -151,6 +152,7 @@ haul_status haul__read_count(const haul__call *c, haul_tensor *t, const char *un
         return haul__transfer(&out);
     if (haul__host_before(storage, false, name) || haul__index_faults_raise(NULL))
         return haul_error_status();
+    HAUL__ASSERT(at + sizeof *count <= storage->bytes);
     memcpy(count, (const char *)storage->buffer.host + at, sizeof *count);
     return HAUL_OK;
 }

@@ -66,6 +66,7 @@ static haul_status repeat_counts(haul__call *c)
     HAUL__ASSERT(size >= 0);
     haul_tensor *places = haul_arange_i64(0, size, 1);
     haul_tensor *from = haul_searchsorted(ends, places, true);
+    HAUL__ASSERT(haul__failed(from) || from->count == size);
     if (!bounded)
         return give(c, haul_index_select(x, a->axis, from));
     haul_tensor *y = haul_index_select(x, a->axis, haul_clamp(from, 0, (double)(n - 1)));

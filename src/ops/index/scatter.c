@@ -139,6 +139,7 @@ static haul_status launch_put(const haul__call *c, const work *w)
                                    HAUL__PARAMS(p), .grain = 1 + GRAIN / (p.length + 1), .checks = true);
     if (!sort_lines(c, w->index, p.length, &sorted, &order))
         return haul_error_status();
+    HAUL__ASSERT(sorted->count == w->index->count && order->count == sorted->count);
     p.items = w->index->count;
     return haul__launch_kernel(c, HAUL__K_scatter_put_runs, w->y->dtype, HAUL__OUT(w->y),
                                HAUL__IN(sorted, order, w->source), HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
@@ -158,6 +159,7 @@ static haul_status launch_fold(const haul__call *c, const work *w, int how)
                                    HAUL__PARAMS(p), .grain = 1 + GRAIN / (p.at.length + 1), .checks = true);
     if (!sort_lines(c, w->index, p.at.length, &sorted, &order))
         return haul_error_status();
+    HAUL__ASSERT(sorted->count == w->index->count && order->count == sorted->count);
     p.items = w->index->count;
     return haul__launch_kernel(c, HAUL__K_scatter_fold_runs, w->y->dtype, HAUL__OUT(w->y),
                                HAUL__IN(sorted, order, w->source), HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
@@ -279,6 +281,7 @@ static void product_gradient(haul__gradient *g, haul_tensor *y)
         return;
     haul_tensor *zero = haul_eq_scalar(source, 0);
     haul_tensor *zeros = haul_scatter_add(haul_zeros_like(x), a->axis, index, haul_cast(zero, x->dtype));
+    HAUL__ASSERT(haul__failed(zeros) || haul__shape_equal(&zeros->shape, &x->shape));
     haul_tensor *only = haul_logical_and(zero, haul_eq_scalar(haul_gather(zeros, a->axis, index), 1));
     haul_tensor *rest = fold(x, a->axis, index, haul_masked_fill(source, only, 1), HAUL_SCATTER_PROD);
     haul_tensor *divided = haul_div(haul_gather(haul_mul(gy, y), a->axis, index), haul_masked_fill(source, zero, 1));
@@ -365,6 +368,7 @@ static haul_status reduce(haul__call *c)
     const bool   adds = a->how == HAUL_SCATTER_SUM || a->how == HAUL_SCATTER_MEAN;
     haul_tensor *y = adds ? haul_scatter_add(base, a->axis, index, source) : fold(base, a->axis, index, source, a->how);
     c->results[0] = a->how == HAUL_SCATTER_MEAN ? haul_div(y, counts(c, a)) : y;
+    HAUL__ASSERT(haul__failed(c->results[0]) || haul__shape_equal(&c->results[0]->shape, &c->operands[X]->shape));
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 

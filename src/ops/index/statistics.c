@@ -63,6 +63,7 @@ static haul_status compose_extremes(haul__call *c, bool largest)
         here = haul_logical_or(here, haul_isnan(x));
     haul_tensor *at = positions(&x->shape, a->axis);
     at = haul__running_extremes(haul_where_scalar(here, haul_expand(at, x->shape), 0), a->axis, true);
+    HAUL__ASSERT(haul__failed(at) || haul__shape_equal(&at->shape, &x->shape));
     c->results[0] = haul_gather(x, a->axis, at);
     c->results[1] = at;
     return haul__failed(c->results[0]) ? haul_error_status() : haul__status_of(at);
@@ -163,6 +164,7 @@ static haul_status compose_trapezoid(haul__call *c)
         return give(c, haul_sum_with(&sum));
     }
     haul_tensor *pairs = haul_add(without_first(y, a->axis), without_last(y, a->axis));
+    HAUL__ASSERT(haul__failed(pairs) || pairs->shape.dims[a->axis] + 1 == y->shape.dims[a->axis]);
     if (haul__has(c, 1)) {
         haul_tensor *points = haul_expand(x, y->shape);
         if (haul__failed(points))
@@ -220,6 +222,7 @@ enum { FEW = 1500 };
 static haul_tensor *index_at(const haul__call *c, haul_tensor *x, int axis, haul_tensor *place)
 {
     const int64_t length = length_of(x, axis);
+    HAUL__ASSERT(haul__failed(place) || place->count * length == x->count);
     /* GPUs share a row only when they sort it, and elements of one byte are sorted fast. */
     if (c->device->strided || length <= FEW || length > UINT32_MAX || haul_dtype_bits(x->dtype) == 8)
         return haul_gather(haul_argsort(x, axis, false), axis, place);
@@ -245,7 +248,8 @@ static haul_status compose_median(haul__call *c, bool skips)
     if (begin(c, &a->axis))
         return haul_error_status();
     const int64_t n = length_of(x, a->axis);
-    haul_tensor  *place;
+    HAUL__ASSERT(n > 0);
+    haul_tensor *place;
     if (haul_dtype_is_float(x->dtype)) {
         haul_tensor *nans = haul_sum(haul_isnan(x), HAUL_AXES(a->axis), .keepdim = true);
         if (skips) { /* (n - nans - 1) / 2, and 0 if all are NaN */
@@ -283,6 +287,7 @@ static haul_status compose_mode(haul__call *c)
     haul_tensor *at = haul_expand(positions(&x->shape, a->axis), x->shape);
     haul_tensor *differ = haul_ne(without_first(sorted, a->axis), without_last(sorted, a->axis));
     haul_tensor *begins = haul_cat((haul_tensor *[]){haul_ones(HAUL_BOOL, one_of(x, a->axis)), differ}, 2, a->axis);
+    HAUL__ASSERT(haul__failed(begins) || haul__shape_equal(&begins->shape, &x->shape));
     if (haul_cummax(haul_where_scalar(begins, at, 0), a->axis, &starts, &unused))
         return haul_error_status();
     haul_tensor *best = haul_argmax(haul_sub(at, starts), a->axis, true);
@@ -363,6 +368,7 @@ static haul_tensor *as_lines(haul_tensor *x, const bool *chosen, bool keepdim, h
             kept->dims[kept->ndim++] = chosen[d] ? 1 : x->shape.dims[d];
     }
     HAUL__ASSERT(last == x->shape.ndim);
+    HAUL__ASSERT(kept->ndim <= x->shape.ndim);
     if (!x->shape.ndim)
         return haul_reshape(x, HAUL_SHAPE(1));
     haul_tensor *moved = haul_permute(x, order, x->shape.ndim);
@@ -415,6 +421,7 @@ static haul_status compose_quantile(haul__call *c)
     if (haul_sort(lines, -1, false, &sorted, &order))
         return haul_error_status();
     haul_tensor *y = between(sorted, n, a), *nan = haul_isnan(haul_select(sorted, -1, n - 1)); /* NaN is the last */
+    HAUL__ASSERT(haul__failed(y) || y->shape.ndim == lines->shape.ndim - 1);
     return give(c, haul_reshape(haul_masked_fill(y, nan, NAN), kept));
 }
 

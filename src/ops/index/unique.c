@@ -156,6 +156,7 @@ static haul_status unique(haul__call *c)
     c->results[1] = a->inverse ? haul_reshape(HAUL__APPLY(run_ranks, NULL, marks, places, order), c->operands[0]->shape)
                                : c->results[0];
     c->results[2] = a->counts ? lengths(marks, places, a->size) : c->results[0];
+    HAUL__ASSERT(haul__failed(c->results[0]) || c->results[0]->count == a->size);
     return haul__failed(c->results[0]) || haul__failed(c->results[1]) || haul__failed(c->results[2])
                ? haul_error_status()
                : HAUL_OK;

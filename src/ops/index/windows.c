@@ -36,6 +36,7 @@ static haul_status windows(haul__call *c)
     if (haul_set_device(c->device)) /* until the call ends */
         return haul_error_status();
     haul_tensor *y = haul_index_select(x, a->axis, haul_reshape(elements_of(a, count), HAUL_SHAPE(-1)));
+    HAUL__ASSERT(haul__failed(y) || y->shape.dims[a->axis] == count * a->size);
     for (int d = 0; d <= ndim; d++) {
         shape.dims[d] = d < a->axis        ? x->shape.dims[d]
                         : d == a->axis     ? count

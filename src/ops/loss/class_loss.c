@@ -241,6 +241,7 @@ static haul_status check_classes(const haul__call *c, haul__class_attributes *a)
         return haul__refuse_shape(c, X, "[C], [N, C] or [N, C, ...] with at least one class is expected");
     if (!haul__has(c, WEIGHT))
         return HAUL_OK;
+    HAUL__ASSERT(a->axis < x->ndim);
     if (c->wanted >> WEIGHT & 1)
         return haul__fail(HAUL_GRAPH, c->operation->name, "weight",
                           "weight requires a gradient, which this loss does not have; detach it");
@@ -258,6 +259,7 @@ static haul_status check_labels(const haul__call *c, int axis)
     const char       *x = c->operation->operands[X].name;
     rows.ndim--;
     const bool last = rows.ndim == 2 && haul__shape_equal(y, &rows);
+    HAUL__ASSERT(rows.ndim >= 0 && axis <= rows.ndim);
     for (int d = axis; d < rows.ndim; d++)
         rows.dims[d] = rows.dims[d + 1];
     if (haul__shape_equal(y, &rows))
@@ -337,6 +339,7 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
                             HAUL__PARAMS(p), .grain = 4096) ||
         haul__sum_of_all(c, total, weights, 0) || haul__sum_of_all(c, sum, rows, 0))
         return haul_error_status();
+    HAUL__ASSERT(sum->count == 1 && total->count == 1);
     p = (class_params){.items = 1, .at = {c->results[0]->offset, sum->offset, total->offset}};
     return haul__launch_kernel(c, HAUL__K_class_mean, x->dtype, .outs = c->results, .out_count = 1,
                                HAUL__IN(sum, total), HAUL__PARAMS(p), .grain = 1);
@@ -381,6 +384,7 @@ static haul_status backward_compute(haul__call *c)
     HAUL__ASSERT(dx->count == p.items * p.classes && (a->reduction != HAUL_REDUCE_NONE || g->count == y->count));
     p.of_mean = a->reduction == HAUL_REDUCE_MEAN;
     p.of_rows = a->reduction == HAUL_REDUCE_NONE;
+    HAUL__ASSERT(!a->weighted || haul__has(c, LOG_SUM));
     if (a->weighted)
         p.total = log_sum->offset + log_sum->count - 1;
     const int kernel = c->operation->kernel;
@@ -448,6 +452,8 @@ static haul_status nll_compute(haul__call *c)
         total = haul__temporary(c, haul__sum_dtype(log_p->dtype), &HAUL_SCALAR_SHAPE);
     if (!rows || !weight || (a->weighted && !total))
         return haul_error_status();
+    HAUL__ASSERT(rows->count == y->count && rows->dtype == haul__sum_dtype(log_p->dtype));
+    HAUL__ASSERT(log_p->count == y->count * p.classes);
     p.at[0] = rows->offset, p.at[1] = log_p->offset, p.at[2] = y->offset;
     if (haul__launch_kernel(c, HAUL__K_nll_rows, log_p->dtype, HAUL__OUT(rows), HAUL__IN(log_p, y, weight),
                             HAUL__PARAMS(p), .grain = 4096, .checks = true))
@@ -516,6 +522,7 @@ static haul_status cross_entropy_compute(haul__call *c)
         return haul_error_status();
     HAUL__ASSERT(log_sum->count == y->count + a->weighted && log_sum->dtype == rows->dtype);
     p.at[0] = rows->offset, p.at[1] = log_sum->offset, p.at[2] = x->offset, p.at[3] = y->offset;
+    HAUL__ASSERT(x->count == y->count * p.classes);
     const int kernel = HAUL__K_cross_entropy;
     if (haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, x->dtype,
                             HAUL__OUT(rows, log_sum), HAUL__IN(x, y, weight), HAUL__PARAMS(p),

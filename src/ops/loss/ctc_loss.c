@@ -168,6 +168,7 @@ static haul_status describe(const haul__call *c, ctc_params *p, int64_t *row)
     if (!haul__mul_size(p->total, 2, row) || !haul__add_size(*row, p->items, row) ||
         !haul__mul_size(*row, p->frames, &p->rows) || p->rows > INT64_MAX / 2 - p->items)
         return overflow(c);
+    HAUL__ASSERT(*row >= p->items && p->rows >= 0);
     return HAUL_OK;
 }
 
@@ -193,6 +194,7 @@ static haul_status compute(haul__call *c)
     if (!alpha)
         return haul_error_status();
     HAUL__ASSERT(loss->count == p.items && lengths->count == 2 * p.items && alpha->count == p.rows + p.items);
+    HAUL__ASSERT(loss->dtype == x->dtype && alpha->dtype == x->dtype);
     p.at[0] = loss->offset, p.at[1] = alpha->offset, p.at[2] = x->offset;
     p.at[3] = targets->offset, p.at[4] = lengths->offset;
     return haul__launch_kernel(c, HAUL__K_ctc_losses, x->dtype, HAUL__OUT(loss, alpha), HAUL__IN(x, targets, lengths),
@@ -213,6 +215,7 @@ static haul_status backward_compute(haul__call *c)
     if (describe(c, &p, &row))
         return haul_error_status();
     HAUL__ASSERT(alpha->count == p.rows + p.items && g->count == p.items && lengths->count == 2 * p.items);
+    HAUL__ASSERT(alpha->dtype == x->dtype && g->dtype == x->dtype);
     haul_tensor *beta = haul__temporary(c, x->dtype, &HAUL_SHAPE(row));
     if (!beta)
         return haul_error_status();
@@ -297,6 +300,7 @@ static haul_status check(const haul__call *c, const haul__ctc_attributes *a)
         return haul__refuse_shape(c, TARGETS,
                                   batch ? "[N, S] or, one after the other, [all labels] is expected"
                                         : "[S] is expected, as log_p has no examples");
+    HAUL__ASSERT(batch || y->ndim == 1);
     for (int i = FRAMES; i <= LABELS; i++) {
         const haul_shape *of = &c->operands[i]->shape;
         if (haul__has(c, i) && (of->ndim != batch || (batch && of->dims[0] != x->dims[1])))
@@ -319,6 +323,7 @@ static haul_status ctc_loss(haul__call *c)
     const bool    batch = x->shape.ndim == 3;
     const int64_t examples = batch ? x->shape.dims[1] : 1;
     haul_tensor  *lengths[2];
+    HAUL__ASSERT(y->shape.ndim == 1 || y->shape.ndim == 2);
     for (int i = 0; i < 2; i++)
         lengths[i] = haul__has(c, FRAMES + i)
                          ? haul_reshape(c->operands[FRAMES + i], HAUL_SHAPE(examples))
@@ -327,6 +332,7 @@ static haul_status ctc_loss(haul__call *c)
     haul_tensor *losses = HAUL__APPLY(ctc_losses, a, batch ? x : haul_unsqueeze(x, 1), y, haul_cat(lengths, 2, 0));
     if (a->reduction == HAUL_REDUCE_MEAN)
         losses = haul_div(losses, haul_cast(haul_clamp(lengths[1], 1, INFINITY), x->dtype));
+    HAUL__ASSERT(haul__failed(losses) || losses->count == examples);
     if (!batch)
         losses = haul_squeeze(losses, 0);
     return haul__give_reduced(c, a->reduction, losses);

@@ -81,6 +81,7 @@ static haul_status cross_entropy_probabilities(haul__call *c)
         return haul_error_status();
     if (!ndim || x->shape.dims[axis] == 0)
         return haul__refuse_shape(c, 0, "[C], [N, C] or [N, C, ...] with at least one class is expected");
+    HAUL__ASSERT(axis < ndim);
     const int64_t classes = x->shape.dims[axis];
     if (a->ignores)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "ignore_index",
@@ -152,6 +153,7 @@ static haul_status bce_with_logits(haul__call *c)
         losses = haul__bce_elements(x, target);
     if (haul__has(c, WEIGHT))
         losses = haul_mul(losses, haul__widened(c->operands[WEIGHT]));
+    HAUL__ASSERT(haul__failed(losses) || haul__shape_equal(&losses->shape, &c->operands[LOGITS]->shape));
     return haul__give_reduced(c, reduction, losses);
 }
 

@@ -55,6 +55,7 @@ static haul_status triplet_margin_loss(haul__call *c)
     haul_tensor *anchor = haul__widened(c->operands[0]), *positive = haul__widened(c->operands[1]);
     haul_tensor *negative = haul__widened(c->operands[2]);
     haul_tensor *near = distance(anchor, positive, m), *far = distance(anchor, negative, m);
+    HAUL__ASSERT(haul__failed(near) || near->shape.ndim == c->operands[0]->shape.ndim - 1);
     if (m->swap)
         far = haul_minimum(far, distance(positive, negative, m));
     return haul__give_reduced(c, m->reduction, above_zero(haul_add_scalar(haul_sub(near, far), m->margin)));
@@ -83,6 +84,7 @@ static haul_status cosine_embedding_loss(haul__call *c)
     haul_tensor *a = haul__widened(c->operands[0]), *b = haul__widened(c->operands[1]), *kind = c->operands[2];
     haul_tensor *products = haul_sum(haul_mul(a, b), HAUL_AXES(-1));
     haul_tensor *cosine = haul_div(products, haul_sqrt(haul_mul(square_length(a), square_length(b))));
+    HAUL__ASSERT(haul__failed(cosine) || haul__shape_equal(&cosine->shape, target));
     haul_tensor *similar = where_target(kind, 1, haul_affine(cosine, -1, 1));
     haul_tensor *other = where_target(kind, -1, above_zero(haul_sub_scalar(cosine, m->margin)));
     return haul__give_reduced(c, m->reduction, haul_add(similar, other));
@@ -152,6 +154,7 @@ static haul_status multi_margin_loss(haul__call *c)
         haul_tensor *own_weight = haul_index_select(haul__widened(c->operands[2]), 0, haul_flatten(y, 0));
         losses = haul_mul(losses, haul_reshape(own_weight, y->shape));
     }
+    HAUL__ASSERT(haul__failed(losses) || losses->count == y->count);
     return haul__give_reduced(c, m->reduction, losses);
 }
 

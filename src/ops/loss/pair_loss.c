@@ -223,6 +223,7 @@ static haul_status compute(haul__call *c)
     haul_tensor     *losses = in_place ? y : haul__temporary(c, dtype, &x->shape);
     if (!losses)
         return haul_error_status();
+    HAUL__ASSERT(c->operands[1]->count == x->count && losses->count == x->count);
     pair_params p = params_of(c, losses);
     if (haul__launch_kernel(c, pairs[a->kind].losses, x->dtype, HAUL__OUT(losses), .ins = c->operands, .in_count = 2,
                             HAUL__PARAMS(p), .grain = GRAIN))

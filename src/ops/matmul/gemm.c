@@ -169,6 +169,7 @@ int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
 static gemm_params params_of(const haul__gemm *g)
 {
     HAUL__ASSERT(!g->inner && !g->relu); /* kernels take neither */
+    HAUL__ASSERT(g->m > 0 && g->n > 0);
     return (gemm_params){
         .batch = g->batch,
         .m = g->m,
@@ -343,6 +344,7 @@ static haul_status compute_tiles(void *task)
     haul_tensor      *a = with_dense_rows(x, &p);
     if (!a)
         return haul_error_status();
+    HAUL__ASSERT(width > 0);
     p.panels = (g->n - 1) / width + 1;
     HAUL__ASSERT((p.panels - 1) * width < g->n && g->n <= p.panels * width);
     haul_shape   shape = HAUL_SHAPE(g->b_batch ? g->batch : 1, p.panels, g->k, width);

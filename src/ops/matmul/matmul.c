@@ -192,6 +192,7 @@ static void split(const haul__call *c, int own, batch *of)
         walks = walks && lead_stride(tensors[i], owns[i], &of->lead, &inner);
     if (walks)
         return;
+    HAUL__ASSERT(of->lead.ndim > 0);
     for (of->split = of->lead.ndim - 1; of->split > 0; of->split--) {
         walks = true;
         for (int i = 0; i < 3; i++)
@@ -252,6 +253,7 @@ static haul_status matmul_compute(haul__call *c)
     a = take_rows(c, a, &g);
     if (!a)
         return haul_error_status();
+    HAUL__ASSERT(g.k == b->shape.dims[0]);
     g.b_row = b->strides[0];
     g.b_col = vector_b ? 1 : b->strides[1];
     g.c_batch = g.m * g.n;
@@ -273,7 +275,8 @@ static void matmul_gradient(haul__gradient *c)
     const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);
     bool              vector_a = a_shape->ndim == 1, vector_b = b_shape->ndim == 1;
     bool              folded = a_shape->ndim > 2 && b_shape->ndim <= 2;
-    haul_tensor      *g = c->results[0], *a = c->saved[0], *b = c->saved[1];
+    HAUL__ASSERT(a_shape->ndim > 0 && b_shape->ndim > 0);
+    haul_tensor *g = c->results[0], *a = c->saved[0], *b = c->saved[1];
     if (vector_b)
         g = haul_unsqueeze(g, -1);
     if (vector_a)
@@ -371,6 +374,7 @@ static haul_status linear_compute(haul__call *c)
     };
     haul_tensor *x = take_rows(c, c->operands[0], &g);
     HAUL__ASSERT(!x || g.m * g.n == c->results[0]->count);
+    HAUL__ASSERT(!bias || bias->count == g.n);
     return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
 }
 
@@ -385,6 +389,7 @@ static haul_status backward_infer(haul__call *c)
     const int64_t             *g = c->operands[0]->shape.dims;
     haul_dtype                 dtype = c->operands[0]->dtype;
     HAUL__ASSERT(c->operands[0]->shape.ndim == 2);
+    HAUL__ASSERT(at->wanted[0] || at->wanted[1] || at->wanted[2]);
     for (int i = 0; i < 3; i++)
         if (!at->wanted[i])
             haul__leave_out(c, i);
@@ -489,6 +494,7 @@ static void linear_gradient(haul__gradient *c)
     if (at->relu)
         g = haul__relu_backward(g, c->saved_results[0]);
     g = fold_rows(c, g);
+    HAUL__ASSERT(haul__failed(g) || g->shape.ndim == 2);
     if (!haul__is_none(x))
         x = fold_rows(c, x);
     if (haul__differentiated(c))

@@ -16,6 +16,7 @@ static int axis_of(haul__call *c)
 static haul_status add_lengths(const haul__call *c, int axis, haul_shape *shape)
 {
     char want[96], have[96];
+    HAUL__ASSERT(0 <= axis && axis < shape->ndim);
     for (int i = 1; i < c->count; i++) {
         haul_shape other = c->operands[i]->shape;
         int64_t    size = axis < other.ndim ? other.dims[axis] : 0;
@@ -147,6 +148,7 @@ static haul_status infer_stack(haul__call *c)
         return haul_error_status();
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = d == a->axis ? c->count : x->shape.dims[d - (d > a->axis)];
+    HAUL__ASSERT(c->count > 0);
     if (x->contiguous)
         return haul__describe(c, 0, common_dtype(c), &shape);
     add_axis(x, a->axis, like);

@@ -103,6 +103,7 @@ static haul_status infer(haul__call *c)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "columns",
                           "rows and columns are both axis %d; two axes are expected", a->rows);
     int64_t offset = diagonal_layout(a, x, &shape, strides);
+    HAUL__ASSERT(shape.ndim == x->shape.ndim - 1);
     return haul__describe_view(c, 0, &shape, strides, offset);
 }
 
@@ -141,6 +142,7 @@ static haul_status embed(haul__call *c)
                           (long long)offset);
     shape.dims[shape.ndim - 1] = shape.dims[shape.ndim] = size;
     shape.ndim++;
+    HAUL__ASSERT(shape.ndim <= HAUL_MAX_DIMS);
     const diagonal_attributes a = {.offset = offset, .rows = shape.ndim - 2, .columns = shape.ndim - 1};
     c->results[0] = put(c->operands[0], &a, &shape);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;

@@ -50,6 +50,7 @@ static haul_status pad_axis(const haul__call *c, const haul__pad_attributes *a, 
     const int                ndim = c->operands[0]->shape.ndim;
     const int64_t            n = *dim, low = before(a, ndim, axis), high = after(a, ndim, axis), end = most(a->mode, n);
     const bool               constant = a->mode == HAUL_PAD_CONSTANT;
+    HAUL__ASSERT((size_t)a->mode < sizeof modes / sizeof *modes);
     if (!constant && (low < 0 || high < 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "pads",
                           "sizes %lld and %lld are given for axis %d; only constant padding allows negative sizes",
@@ -89,6 +90,7 @@ static haul_status compute(haul__call *c)
     haul__axis_map              maps[HAUL_MAX_DIMS];
     haul_tensor                *x = c->operands[0];
     const int                   ndim = x->shape.ndim;
+    HAUL__ASSERT((size_t)a->mode < sizeof ways / sizeof *ways);
     for (int d = 0; d < ndim; d++) {
         const int64_t low = before(a, ndim, d), n = x->shape.dims[d];
         maps[d] = low || after(a, ndim, d)
@@ -153,6 +155,7 @@ static void gradient(haul__gradient *c)
     }
     for (int d = 0; d < shape->ndim && a->mode != HAUL_PAD_CONSTANT; d++)
         g = fold(g, a->mode, d, shape->dims[d], before(a, shape->ndim, d), after(a, shape->ndim, d));
+    HAUL__ASSERT(haul__failed(g) || haul__shape_equal(&g->shape, shape));
     c->operands[0] = g;
 }
 

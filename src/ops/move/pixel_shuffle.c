@@ -37,6 +37,7 @@ static haul_status pixel_shuffle(haul__call *c)
     int64_t       leading;
     if (check(c, r, &leading))
         return haul_error_status();
+    HAUL__ASSERT(r > 0 && shape.ndim >= 3);
     int64_t *of = shape.dims + shape.ndim - 3; /* channels, rows, columns */
     if (of[0] % (r * r)) {
         char text[96];
@@ -61,6 +62,7 @@ static haul_status pixel_unshuffle(haul__call *c)
     int64_t       leading;
     if (check(c, r, &leading))
         return haul_error_status();
+    HAUL__ASSERT(r > 0 && shape.ndim >= 3);
     int64_t *of = shape.dims + shape.ndim - 3; /* channels, rows, columns */
     if (of[1] % r || of[2] % r) {
         char text[96];

@@ -358,6 +358,7 @@ static haul_status infer_squeeze(haul__call *c)
         return haul_error_status();
     if (x->shape.ndim == 0)
         return haul__describe_view(c, 0, &x->shape, x->strides, x->offset);
+    HAUL__ASSERT(0 <= a->axis && a->axis < x->shape.ndim);
     if (x->shape.dims[a->axis] != 1)
         return haul__refuse_shape(c, 0, "only an axis of size 1 can be squeezed; use haul_reshape to merge axes");
     haul_shape shape = {.ndim = x->shape.ndim - 1};
@@ -392,6 +393,7 @@ static haul_status infer_unsqueeze(haul__call *c)
         return haul__refuse_shape(c, 0, "a tensor has at most 8 dimensions");
     if (haul__axis(a->axis, x->shape.ndim + 1, c->operation->name, &a->axis))
         return haul_error_status();
+    HAUL__ASSERT(0 <= a->axis && a->axis <= x->shape.ndim);
     haul_shape shape = {.ndim = x->shape.ndim + 1};
     int64_t    strides[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < shape.ndim; d++) {

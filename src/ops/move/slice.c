@@ -111,6 +111,7 @@ static haul_status infer_slice(haul__call *c)
                           (long long)at->step);
     complete(at, x->shape.dims[at->axis]);
     int64_t offset = part_layout(at, x, &shape, strides);
+    HAUL__ASSERT(shape.dims[at->axis] <= x->shape.dims[at->axis]);
     return haul__describe_view(c, 0, &shape, strides, offset);
 }
 
@@ -144,6 +145,7 @@ static haul_status infer_select(haul__call *c)
     if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     int64_t size = x->shape.dims[a->axis], index = a->index;
+    HAUL__ASSERT(0 <= a->axis && a->axis < x->shape.ndim);
     a->index = index < 0 ? index + size : index;
     if (a->index < 0 || a->index >= size)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "index",

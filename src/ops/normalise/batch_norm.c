@@ -463,6 +463,7 @@ static haul_status update_running(const haul__call *c, batch_norm_params *p, hau
     haul_tensor *mean = channel_values(c, MEAN, NULL), *var = channel_values(c, VAR, NULL);
     if (!mean || !var)
         return haul_error_status();
+    HAUL__ASSERT(mean->count == p->channels && var->count == p->channels);
     p->momentum = haul__scalar_bits(dtype, a->momentum);
     p->unbias = haul__scalar_bits(dtype, count / (count - 1));
     haul_status status =
@@ -497,6 +498,8 @@ static haul_status compute(haul__call *c)
     p.has_bias = haul__has(c, BIAS);
     if (!stats && !(stats = sums(c, HAUL_SHAPE(3, p.channels))))
         return haul_error_status();
+    HAUL__ASSERT(stats->count == 3 * p.channels);
+    HAUL__ASSERT(x->count == p.images * p.inner * p.channels);
     haul_status status = a->training ? batch_stats(c, &p, stats) : given_stats(c, &p, stats);
     if (!status)
         status = normalise(c, &p, stats);
@@ -518,6 +521,7 @@ haul_status haul__batch_norm_compute_backward(haul__call *c)
     if (!g || !w || !parts)
         return haul_error_status();
     HAUL__ASSERT(g->count == x->count && stats->count == 3 * p.channels && both->count == 2 * p.channels);
+    HAUL__ASSERT(!dx || dx->count == x->count);
     p.training = a->training;
     p.has_weight = haul__has(c, HAUL__BACKWARD_WEIGHT);
     haul_status status = run(c, kernel_for(&p, HAUL__K_batch_norm_sums), &p, (haul_tensor *[]){parts, g, x, stats}, 1,

@@ -85,6 +85,7 @@ static void composed(haul__gradient *c, bool training, double eps)
     if (training)
         gw = haul_sub(haul_sub(gw, over_channels(gw, true)),
                       haul_mul(normal, over_channels(haul_mul(gw, normal), true)));
+    HAUL__ASSERT(haul__failed(normal) || normal->count == x->count);
     c->operands[X] = haul_mul(gw, scale);
     if (haul__wanted(c, WEIGHT))
         c->operands[WEIGHT] = haul_reshape(over_channels(haul_mul(g, normal), false), channels);
@@ -103,6 +104,7 @@ void haul__batch_norm_gradient(haul__gradient *c)
     }
     haul__apply(&haul__operation_batch_norm_backward, &b,
                 HAUL__OPERANDS(c->saved[X], c->results[0], c->saved_results[1], c->saved[WEIGHT]), made);
+    HAUL__ASSERT(haul__failed(made[1]) || made[1]->shape.dims[0] == 2);
     c->operands[X] = made[0];
     if (haul__wanted(c, WEIGHT))
         c->operands[WEIGHT] = haul_select(made[1], 0, 1);

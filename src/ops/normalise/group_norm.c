@@ -42,6 +42,7 @@ static haul_status normalised(haul__call *c, int64_t groups, double eps)
         y = haul_mul(y, of_channels(c->operands[WEIGHT], &shape));
     if (haul__has(c, BIAS))
         y = haul_add(y, of_channels(c->operands[BIAS], &shape));
+    HAUL__ASSERT(haul__failed(y) || y->count == x->count);
     c->results[0] = haul__failed(y) || y->dtype == x->dtype ? y : haul_cast(y, x->dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }

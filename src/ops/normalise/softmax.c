@@ -172,6 +172,7 @@ static haul_status compute(haul__call *c)
     }
     HAUL__ASSERT(p.length > 0 && c->operands[c->count - 1]->count == y->count);
     p.items = y->count / p.length;
+    HAUL__ASSERT(p.items * p.length == y->count);
     int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
     return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, .outs = c->results,
                                .out_count = 1, .ins = c->operands, .in_count = c->count, HAUL__PARAMS(p),

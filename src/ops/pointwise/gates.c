@@ -1,4 +1,5 @@
 /* Activations of two tensors, or of two halves of one: gated linear units, and a relu with slopes that are learned. */
+#include "base/assert.h"
 #include "engine/operation.h"
 #include "ops/pointwise/internal.h"
 
@@ -30,6 +31,7 @@ static haul_status glu(haul__call *c)
     }
     if (haul_chunk(x, axis, 2, parts))
         return haul_error_status();
+    HAUL__ASSERT(parts[0]->count == parts[1]->count && parts[0]->count * 2 == x->count);
     return give(c, haul_mul(parts[0], haul_sigmoid(parts[1])));
 }
 

@@ -46,6 +46,7 @@ haul_status haul__check_numbers(const haul__call *c, haul__number_use use, haul_
     const char  *name = c->operation->operands[0].name;
     const bounds b = bounds_of(dtype);
     double       low = b.least, high = b.least; /* values that the result may have to hold */
+    HAUL__ASSERT(b.least < b.end);
     switch (use) {
     case HAUL__NUMBER_EXPONENT:
         if (s[0] < 0)
@@ -108,6 +109,7 @@ static double clip(double s, bounds b)
 haul__number_use haul__fit_numbers(haul__number_use use, haul_dtype dtype, double *s)
 {
     const bounds b = bounds_of(dtype);
+    HAUL__ASSERT(b.least < b.end);
     switch (use) {
     case HAUL__NUMBER_VALUE:
     case HAUL__NUMBER_EXPONENT: return use;

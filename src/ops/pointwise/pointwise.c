@@ -287,6 +287,7 @@ static haul_dtype common_dtype(const haul__call *c)
     bool                    numbers = c->operation->attributes_size > 0;
     const double            s[] = {at.s0, at.s1};
     haul_dtype              dtype = c->operands[0]->dtype;
+    HAUL__ASSERT(c->count == 1 || (c->count == 2 && !numbers));
     if (c->count == 2)
         dtype = haul__promote(c, dtype, 1);
     if (!dtype || haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
@@ -338,6 +339,7 @@ static haul_status compute(haul__call *c)
     haul_dtype dtype = c->operands[0]->dtype;
     int        kernel = choose_kernel(c, dtype, s);
     HAUL__ASSERT(c->count == 1 || c->count == 2);
+    HAUL__ASSERT(c->operands[c->count - 1]->dtype == dtype);
     pointwise_params p;
     haul_tensor     *operands[3] = {c->results[0], c->operands[0], c->operands[c->count - 1]};
     haul__layout(&p, &c->results[0]->shape, operands, 1 + c->count);
@@ -361,12 +363,14 @@ static void gradient(haul__gradient *g)
     const haul__row               *row = form->row;
     const haul__number_attributes *at = g->attributes;
     bool                           numbers = g->operation->attributes_size > 0;
-    haul__row_context              c = {.g = g->results[0],
-                                        .a = g->saved[0],
-                                        .b = g->saved[1],
-                                        .y = g->saved_results[0],
-                                        .s0 = numbers ? at->s0 : 0,
-                                        .s1 = numbers ? at->s1 : 0};
+    HAUL__ASSERT(haul__rows <= row && row < haul__rows + haul__row_count);
+    haul__row_context c = {.g = g->results[0],
+                           .a = g->saved[0],
+                           .b = g->saved[1],
+                           .y = g->saved_results[0],
+                           .s0 = numbers ? at->s0 : 0,
+                           .s1 = numbers ? at->s1 : 0};
+    HAUL__ASSERT(!numbers || g->count == 1);
     if (form->scalar && (row->saves & HAUL__SAVE_B))
         c.b = number_with(c.g, c.s0);
     for (int i = 0; i < g->count; i++)

@@ -1,4 +1,5 @@
 /* Products and grids of tensors by broadcasting views: outer and Kronecker products, and coordinates of a grid. */
+#include "base/assert.h"
 #include "engine/operation.h"
 
 /* ---- haul_outer ---- */
@@ -49,6 +50,7 @@ static haul_status kron(haul__call *c)
     haul_tensor *y = haul_mul(spread(c->operands[0], ndim, true), spread(c->operands[1], ndim, false));
     if (haul__failed(y))
         return haul_error_status();
+    HAUL__ASSERT(y->shape.ndim == 2 * ndim);
     haul_shape shape = {.ndim = ndim};
     for (int d = 0; d < ndim; d++)
         shape.dims[d] = y->shape.dims[2 * d] * y->shape.dims[2 * d + 1]; /* a part of y's count, or of no elements */
@@ -75,7 +77,8 @@ haul_tensor *haul_kron(haul_tensor *a, haul_tensor *b)
 static haul_status grids(haul_tensor *const *xs, int count, haul_tensor **out)
 {
     static const char name[] = "haul_meshgrid";
-    haul_shape        shape = {.ndim = count};
+    HAUL__ASSERT(count <= HAUL_MAX_DIMS);
+    haul_shape shape = {.ndim = count};
     for (int i = 0; i < count; i++) {
         if (haul__check_tensor(name, "xs", xs[i]))
             return haul_error_status();

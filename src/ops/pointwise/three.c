@@ -3,6 +3,7 @@
 #include <haul/elementwise.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -52,6 +53,7 @@ static haul_status compute(haul__call *c)
     const haul__number_attributes *a = haul__attributes(c);
     const bool                     numbers = c->operation->attributes_size > 0;
     pointwise_params               p;
+    HAUL__ASSERT(0 < c->count && c->count <= count);
     haul__layout(&p, &y->shape, operands, 1 + count);
     p.scalars[0] = haul__scalar_bits(y->dtype, numbers ? a->s0 : 0);
     p.scalars[1] = haul__scalar_bits(y->dtype, numbers ? a->s1 : 0);

@@ -115,6 +115,7 @@ static haul_status infer(haul__call *c)
     a->in[0] = x->shape.dims[2];
     a->in[1] = x->shape.dims[3];
     haul_status status = complete(c, a, 0);
+    HAUL__ASSERT(status || a->out[0] > 0);
     if (!status)
         status = complete(c, a, 1);
     if (!status)

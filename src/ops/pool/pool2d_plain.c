@@ -106,6 +106,7 @@ static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *o
     const haul__pool2d_attributes *a = haul__attributes_of(c);
     HAUL__ASSERT(!a->adaptive && a->size[0] > 0 && a->size[1] > 0 &&
                  (out_count == 1 || outs[1]->count == outs[0]->count));
+    HAUL__ASSERT(a->dilation[0] > 0 && a->dilation[1] > 0);
     pool2d_plain_params p = {.items = outs[0]->count,
                              .of = haul__pool2d_params(a),
                              .dilation_h = a->dilation[0],

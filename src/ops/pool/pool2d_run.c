@@ -9,6 +9,8 @@
 
 pool2d_params haul__pool2d_params(const haul__pool2d_attributes *a)
 {
+    HAUL__ASSERT(a->adaptive || (a->size[0] > 0 && a->size[1] > 0));
+    HAUL__ASSERT(a->out[0] > 0 && a->out[1] > 0);
     return (pool2d_params){.h = a->in[0],
                            .w = a->in[1],
                            .out_h = a->out[0],
@@ -80,6 +82,7 @@ haul_status haul__pool2d_backward(haul__call *c)
         return haul__pool2d_plain_spread(c, g);
     if (a->plain)
         cover(a, &p);
+    HAUL__ASSERT(g->shape.dims[2] == a->out[0] && g->shape.dims[3] == a->out[1]);
     p.y_offset = g->offset;
     if (c->count == 1)
         return launch(c, c->operation->kernel, a, c->results, 1, &g, 1, &p);
@@ -97,6 +100,7 @@ haul_status haul__pool2d_pick(haul__call *c)
     if (!x)
         return haul_error_status();
     HAUL__ASSERT(index->count == y->count);
+    HAUL__ASSERT(y->shape.dims[2] == a->out[0] && x->shape.dims[2] == a->in[0]);
     p.items = y->count;
     p.channels = a->channels_last ? p.channels : 1;
     p.x_offset = x->offset;

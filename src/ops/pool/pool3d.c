@@ -69,6 +69,7 @@ static haul_status complete(const haul__call *c, const pool3d_attributes *given,
 static haul_pool2d_options options_of(const pool3d_attributes *a, int rows, int columns)
 {
     HAUL__ASSERT(0 <= rows && rows < 3 && columns < 3);
+    HAUL__ASSERT(a->size[rows] > 0 && (columns < 0 || a->size[columns] > 0));
     int64_t padding = columns < 0 ? 0 : a->padding[columns];
     return (haul_pool2d_options){
         .size = a->size[rows],
@@ -158,6 +159,7 @@ static haul_status max_pool3d_indices(haul__call *c)
     const int64_t  rows = planes->shape.dims[2], columns = planes->shape.dims[3];
     const int64_t *of = x->shape.dims, *to = y->shape.dims;
     HAUL__ASSERT(places->count == of[0] * of[1] * of[2] * rows * columns && indices->count == y->count);
+    HAUL__ASSERT(to[3] == rows * columns);
     haul_tensor *layer = haul_mul_scalar(haul_floor_div_scalar(indices, (double)(rows * columns)),
                                          (double)(of[3] * of[4])); /* a plane has less than 2^31 elements */
     haul_tensor *found = haul_gather(haul_reshape(places, HAUL_SHAPE(of[0], of[1], of[2] * rows * columns)), 2,
@@ -247,6 +249,7 @@ static haul_status adaptive_volume(haul__call *c, adaptive_pool2d *pool)
                           "layers of %lld x %lld elements are too large; less than 2^31 elements are expected",
                           (long long)a->out[1], (long long)a->out[2]);
     haul_tensor *layers = layers_of(x, pool(planes_of(x), a->out[1], a->out[2]));
+    HAUL__ASSERT(haul__failed(layers) || layers->shape.dims[3] == columns);
     return give(c, 0, pool(layers, a->out[0], columns), a->out[1], a->out[2]);
 }
 

@@ -222,6 +222,7 @@ static haul_status compute(haul__call *c)
     const distribution_attributes *a = haul__attributes(c);
     haul_tensor                   *y = c->results[0], *x = c->operands[0];
     HAUL__ASSERT(x->count == y->count && a->blocks >= a->items);
+    HAUL__ASSERT(y->dtype == x->dtype);
     distribution_params p = {.items = a->items,
                              .count = x->count,
                              .out_offset = y->offset,

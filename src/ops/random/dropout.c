@@ -95,6 +95,7 @@ static haul_status compute(haul__call *c)
         return haul_error_status();
     HAUL__ASSERT(x->count == y->count && 4 * a->blocks >= x->count &&
                  haul__shape_same_strides(&y->shape, y->strides, a->strides));
+    HAUL__ASSERT(drops(a));
     dropout_params p = {.items = a->blocks,
                         .count = x->count,
                         .out_offset = y->offset,

@@ -71,6 +71,7 @@ static haul_status set(haul_generator *g, haul_random_state state, const char *o
         return haul_error_status();
     if (haul__is_dry() && !(e = haul__map_insert(&haul__dry_run_now()->drawn, g, &is_new)))
         return haul__fail_memory(operation, sizeof *e);
+    HAUL__ASSERT(!haul__is_dry() || e);
     take_lock();
     if (haul__is_dry())
         e->value = (void *)(uintptr_t)(state.offset - g->state.offset);

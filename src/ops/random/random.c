@@ -273,6 +273,7 @@ static haul_status infer_randint(haul__call *c)
                           (long long)high, low >= high ? "empty" : "more than the dtype can hold");
     a->a = (uint64_t)low;
     a->b = (uint64_t)high - (uint64_t)low;
+    HAUL__ASSERT(a->b > 0);
     return describe(c, 2);
 }
 
@@ -410,6 +411,7 @@ static haul_status compute_permutation(haul__call *c)
     int64_t *order = haul__malloc(bytes);
     if (!order)
         return haul__fail_memory(name, bytes);
+    HAUL__ASSERT(words->storage->bytes >= bytes);
     shuffle(order, y->count, words->storage->buffer.host);
     haul_status status = give_order(c, order);
     haul__free(order);

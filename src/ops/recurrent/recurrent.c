@@ -267,6 +267,7 @@ static haul_status check(const haul__call *c)
 {
     const haul__cell_kind *kind = c->operation->extra;
     const haul_shape      *x = &c->operands[X]->shape, *ih = &c->operands[IH]->shape, *hh = &c->operands[HH]->shape;
+    HAUL__ASSERT(kind->gates > 0 && kind->states > 0);
     if (x->ndim != 3 || x->dims[0] < 1)
         return haul__refuse_shape(c, X, "it must be [T, N, in], with at least one step");
     if (hh->ndim != 2 || hh->dims[0] % kind->gates || hh->dims[0] / kind->gates != hh->dims[1])
@@ -316,6 +317,7 @@ static haul_status forward_step(const layer *l, int64_t step)
     const place       t = place_of(s, l->attributes->reverse, step);
     const int64_t     entry = s->n * s->hidden, row = t.at * s->n * l->gates_row;
     HAUL__ASSERT((l->part != NULL) == (l->kind->cell == HAUL__GRU) && row + s->n * l->gates_row <= l->gates->count);
+    HAUL__ASSERT(t.before != t.after);
     recurrent_params p = {
         .items = s->n,
         .n = s->hidden,
@@ -374,6 +376,8 @@ static haul_status multiply_inputs(const layer *l)
 {
     const haul__call *c = l->call;
     haul_tensor      *bias = haul__has(c, BIAS) ? c->operands[BIAS] : NULL;
+    HAUL__ASSERT(l->gates->count == l->s.steps * l->s.n * l->gates_row);
+    HAUL__ASSERT(l->gates_row >= l->s.gates);
     return multiply(c, &(product){
                            .m = l->s.steps * l->s.n,
                            .n = l->s.gates,
@@ -471,6 +475,7 @@ static haul_status backward_step(haul__call *c, const sizes *s, int64_t step)
     const place                       t = place_of(s, a->reverse, step);
     const int64_t                     entry = s->n * s->hidden, row = t.at * s->n * s->gates;
     HAUL__ASSERT((gates != NULL) == (kind->kept > 0) && row + s->n * s->gates <= dx->count);
+    HAUL__ASSERT(t.before != t.after);
     recurrent_params p = {
         .items = s->n,
         .n = s->hidden,
@@ -581,6 +586,7 @@ haul_status haul__recurrent_steps(haul__recurrent_cell cell, const haul__recurre
         [HAUL__GRU] = &haul__operation_gru,
         [HAUL__RNN] = &haul__operation_rnn,
     };
+    HAUL__ASSERT((size_t)cell < sizeof operations / sizeof *operations);
     haul_tensor *made[HAUL__MAX_RESULTS] = {NULL};
     haul_status  status =
         haul__apply(operations[cell], &r->attributes,

@@ -154,6 +154,7 @@ static void back_step(const layer *l, const factors *f, int64_t t, carried *d, h
     haul_tensor  *x[MOST_GATES], *h[MOST_GATES];
     const int64_t to = l->reverse ? t + 1 : t;
     HAUL__ASSERT(0 < l->gates && l->gates <= MOST_GATES && 0 <= t && t < l->steps);
+    HAUL__ASSERT(0 <= to && to <= l->steps);
     haul_tensor *c = sum(d->c, times(f->h_to_c, d->h, t));
     for (int i = 0; i < l->gates; i++) {
         x[i] = f->of_c[i] ? times(f->of_c[i], c, t) : times(f->of_h[i], d->h, t);
@@ -171,8 +172,9 @@ static haul_status back(const layer *l, const factors *f, haul_tensor **x, haul_
                         haul__recurrent_gradients *out)
 {
     const int64_t last = l->reverse ? 0 : l->steps;
-    haul_tensor  *zeros = haul_zeros_like(haul_select(l->g->saved_results[0], 0, last));
-    carried       d = {sum(arrived(l, 0, last), zeros), NULL};
+    HAUL__ASSERT(l->steps > 0);
+    haul_tensor *zeros = haul_zeros_like(haul_select(l->g->saved_results[0], 0, last));
+    carried      d = {sum(arrived(l, 0, last), zeros), NULL};
     d.c = l->cell == HAUL__LSTM ? sum(arrived(l, 1, last), zeros) : NULL;
     for (int64_t i = 0; i < l->steps; i++) {
         const int64_t t = l->reverse ? i : l->steps - 1 - i;
@@ -206,6 +208,7 @@ haul_status haul__recurrent_compose(const haul__gradient *g, haul__recurrent_cel
     if (l.steps > INT32_MAX)
         return haul__fail(HAUL_UNSUPPORTED, g->operation->name, "x", "%lld steps are too many to differentiate twice",
                           (long long)l.steps);
+    HAUL__ASSERT(l.steps > 0);
     if (cell == HAUL__LSTM)
         lstm_factors(&l, &f);
     else if (cell == HAUL__GRU)

@@ -34,6 +34,7 @@ static haul_status apply_backward(const haul__gradient *g, const haul__cell_kind
         [HAUL__GRU] = &haul__operation_gru_backward,
         [HAUL__RNN] = &haul__operation_rnn_backward,
     };
+    HAUL__ASSERT((size_t)kind->cell < sizeof operations / sizeof *operations);
     haul_tensor *made[HAUL__MAX_RESULTS] = {NULL};
     haul_tensor *gc = kind->states > 1 ? g->results[1] : HAUL_NONE;
     haul_tensor *gates = kind->kept ? g->saved_results[kind->states] : HAUL_NONE;
@@ -54,6 +55,7 @@ void haul__recurrent_gradient(haul__gradient *g)
     haul__recurrent_gradients         d = {NULL};
     haul_status                       status =
         haul__differentiated(g) ? haul__recurrent_compose(g, kind->cell, &d) : apply_backward(g, kind, &d);
+    HAUL__ASSERT(status || (!haul__failed(d.x) && !haul__failed(d.h)));
     if (haul__wanted(g, X))
         g->operands[X] = status ? NULL : haul_matmul(d.x, g->saved[IH]);
     if (haul__wanted(g, IH))

@@ -125,6 +125,7 @@ static haul_status infer(haul__call *c)
         if (d != a->axis || a->keepdim)
             shape.dims[shape.ndim++] = d == a->axis ? 1 : x->dims[d];
     }
+    HAUL__ASSERT(shape.ndim == (a->keepdim || !x->ndim ? x->ndim : x->ndim - 1));
     if (x->ndim && x->dims[a->axis] == 0 && some)
         return haul__refuse_shape(c, 0, "the axis must hold at least one element to choose from");
     return haul__describe(c, 0, HAUL_I64, &shape);

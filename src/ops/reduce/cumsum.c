@@ -143,6 +143,7 @@ static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cum
     haul_tensor *totals = p.blocks > 1 ? haul__temporary(c, x->dtype, &HAUL_SHAPE(p.items)) : y;
     if (!totals)
         return haul_error_status();
+    HAUL__ASSERT((p.blocks - 1) * CUMSUM_BLOCK < p.length);
     p.offsets[0] = y->offset;
     p.offsets[1] = totals->offset;
     p.offsets[2] = x->offset;
@@ -172,6 +173,7 @@ static haul_status compute(haul__call *c)
     int64_t       outer = 1;
     for (int d = 0; d < y->shape.ndim; d++) /* parts of a product that was checked */
         *(d < a->axis ? &outer : d == a->axis ? &p.length : &p.inner) *= y->shape.dims[d];
+    HAUL__ASSERT(outer > 0 && p.length > 0 && p.inner > 0);
     if (!x || !sums || scan(c, sums, x, p, outer))
         return haul_error_status();
     return sums == y ? HAUL_OK : haul__copy_elements(y, sums, c->operation->name);

@@ -17,6 +17,7 @@ static haul_status compute(haul__call *c)
     haul_tensor                   *x = c->operands[0], *y = c->results[0];
     if (a->each == 0)
         return haul_fill_into(y, -INFINITY);
+    HAUL__ASSERT(x->count == y->count * a->each);
     haul_tensor *most = haul__temporary(c, x->dtype, &y->shape);
     if (!most || haul__reduce(c, &haul__reduce_max, most, x, a->reduced, HAUL__AS_IT_IS))
         return haul_error_status();

@@ -45,6 +45,7 @@ static haul_tensor *by_products(const haul__gradient *c, haul_tensor *x)
     HAUL__ASSERT(count == shape->ndim && a->each > 0); /* each axis is in one of both groups */
     haul_tensor *rows = haul_reshape(haul_permute(x, order, count), HAUL_SHAPE(-1, a->each));
     haul_tensor *others = haul_mul(running(rows, a->each, 1), running(rows, a->each, -1));
+    HAUL__ASSERT(haul__failed(others) || others->count == x->count);
     return haul_permute(haul_reshape(others, moved_shape), back, count);
 }
 

@@ -439,6 +439,7 @@ static haul_status reduce(const haul__call *c, const haul__reduction *how, int m
     if (p.chunks == 1)
         return launch(c, how, out, x, &p, rows, finish);
 
+    HAUL__ASSERT(p.chunks > 1 && p.outputs > 0);
     haul_dtype   dtype = how->adds ? haul__sum_dtype(out->dtype) : out->dtype;
     haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
     haul_tensor *made = partial_results(c, dtype, shape, mends != HAUL__MENDS_NOTHING);

@@ -53,6 +53,7 @@ static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, 
         else
             result->dims[result->ndim++] = x->dims[d];
     }
+    HAUL__ASSERT(a->each * outputs == c->operands[0]->count);
     HAUL__ASSERT(result->ndim <= x->ndim);
     if (a->keepdim)
         *result = haul__reduce_kept(a);
