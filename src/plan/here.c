@@ -110,6 +110,7 @@ static haul_status add(const char *operation, haul__machine *m, const haul__mach
     const int number = m->device_count++;
     m->devices[number] = *d;
     for (int i = 0; i < part->link_count; i++) {
+        HAUL__ASSERT(m->link_count < HAUL__MACHINE_LINKS);
         haul__machine_link *link = &m->links[m->link_count++];
         *link = part->links[i];
         link->from = link->from ? number : 0;

@@ -333,6 +333,7 @@ static haul_status make_sets(trial *t, int64_t size)
     haul_status status = HAUL_OK;
     int         wanted = 1;
     for (t->count = 0; t->count < wanted && !status; t->count++) {
+        HAUL__ASSERT(t->count < SETS);
         operands *o = &t->sets[t->count];
         status = t->kind->make(o, t->dtype, size);
         if (!status && t->count == 0)

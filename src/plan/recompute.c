@@ -217,6 +217,7 @@ static haul_status find_lower(haul__segments *p, haul__memory_model *m, int64_t 
     haul__segments tried = *p;
     for (int i = 0; i < HALVINGS && !status && high - low > 1; i++) {
         const int64_t middle = low + (high - low) / 2;
+        HAUL__ASSERT(low < middle && middle < high);
         status = plan_for(&tried, m, middle, &peak);
         if (!status && peak < high) {
             high = peak;

@@ -265,6 +265,7 @@ static bool is_faster(const haul__chosen *a, const haul__chosen *b)
 static haul_status try_batch(const haul__choose_request *r, chooser *choose, int64_t batch, haul__chosen *best,
                              bool *fits)
 {
+    HAUL__ASSERT(0 < batch && batch <= r->most_batch);
     haul__chosen now;
     haul_status  status = choose(r, batch, r->limit, &now);
     if (status)

@@ -145,6 +145,7 @@ static int64_t fetching(const haul__exchange *x, const haul__stage *s)
 static int64_t end_of(const search *f, const haul__exchange *x, const haul__layout *l, const haul__stage *s,
                       haul__cluster_plan *out)
 {
+    HAUL__ASSERT(l->parts > 0 && l->replicas > 0);
     int64_t end = s->done_ps;
     out->sent_bytes = s->sent_bytes * l->parts;
     if (l->replicas > 1)
@@ -405,8 +406,9 @@ haul__cluster_stage *haul__cluster_stages(const haul__cluster_request *request, 
     search              *f = haul__calloc(1, sizeof *f);
     const size_t         count = (size_t)plan->layout.stages;
     haul__cluster_stage *out = haul__calloc(count, sizeof *out);
-    haul_program         program = {.operation_count = 0};
-    haul_status          status = f && out ? HAUL_OK : haul__fail_memory(OPERATION, count * sizeof *out);
+    HAUL__ASSERT(count > 0);
+    haul_program program = {.operation_count = 0};
+    haul_status  status = f && out ? HAUL_OK : haul__fail_memory(OPERATION, count * sizeof *out);
     if (!status) {
         f->request = request;
         status = request->record(request->context, plan->examples, &program);

@@ -50,6 +50,7 @@ static bool is_forward(const haul__place_operation *o)
 /* The modules that the forward pass calls. A step without modules is one unit. */
 static haul_status list_units(haul__units *u, const haul__units_paths *paths, size_t backward)
 {
+    HAUL__ASSERT(backward <= u->graph.operation_count);
     size_t room = 0;
     for (size_t i = 0; i < backward; i++) {
         const haul__place_operation *o = &u->graph.operations[i];

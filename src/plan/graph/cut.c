@@ -88,8 +88,9 @@ static void add_memory(builder *b, int tensor, int index)
     const haul__place_graph  *g = b->g;
     const haul__place_tensor *t = &g->tensors[tensor];
     const haul__place_price  *p = &b->proof->prices[index];
-    const int                 home = g->operations[t->producer].group;
-    int64_t                   shared, of_maker;
+    HAUL__ASSERT(0 <= index && index < b->proof->price_count);
+    const int home = g->operations[t->producer].group;
+    int64_t   shared, of_maker;
     if (!haul__place_counted(t, p, &shared, &of_maker))
         return;
     const int node = haul__flow_add_node(&b->flow);
@@ -156,6 +157,7 @@ static void charge(const haul__place_graph *g, const haul__place_proof *p, int64
     const int n = g->device_count;
     for (size_t i = 0; i < p->share_count; i++) {
         const haul__place_share *s = &p->shares[i];
+        HAUL__ASSERT((size_t)s->group < g->group_count && s->device < n);
         own[s->group * n + s->device] += s->amount;
         paid[s->tensor * n + s->device] += s->price < 0 ? s->amount : 0;
     }

@@ -124,7 +124,8 @@ static double bound_of(dual *d)
 static double find_slopes(dual *d, const haul__place_tensor *t, size_t index)
 {
     const size_t n = (size_t)d->g->device_count, home = d->now[d->g->operations[t->producer].group];
-    double       sum = 0;
+    HAUL__ASSERT(home < n);
+    double sum = 0;
     for (size_t to = 0; to < n; to++) {
         const bool back =
             to == home || d->paid[index * n + to] > (double)haul__place_copy_time(d->g, t, (int)home, (int)to);

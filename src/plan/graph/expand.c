@@ -130,9 +130,10 @@ static void add_payer(move *m, int node, int group, bool here)
 static void add_memory(move *m, const haul__place_tensor *t, const haul__place_price *p)
 {
     const haul__place_user *users = &m->g->users[t->user];
-    const int               home = home_of(m, t);
-    const bool              here = p->device == m->device;
-    int64_t                 shared, of_maker;
+    HAUL__ASSERT(p->price > 0);
+    const int  home = home_of(m, t);
+    const bool here = p->device == m->device;
+    int64_t    shared, of_maker;
     if (!haul__place_counted(t, p, &shared, &of_maker))
         return;
     const int node = haul__flow_add_node(&m->flow);

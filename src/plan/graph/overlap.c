@@ -170,7 +170,8 @@ static haul_status start_with_cheap_copies(search *s, int64_t divisor)
 {
     static const haul__place_proof unpriced = {.share_count = 0};
     haul__place_graph              cheap = *s->g;
-    const size_t                   n = (size_t)cheap.device_count * (size_t)cheap.device_count * cheap.tensor_count;
+    HAUL__ASSERT(divisor > 0);
+    const size_t n = (size_t)cheap.device_count * (size_t)cheap.device_count * cheap.tensor_count;
     cheap.times = haul__malloc((n + 1) * sizeof *cheap.times);
     if (!cheap.times)
         return haul__fail_memory("haul plan", n * sizeof *cheap.times);

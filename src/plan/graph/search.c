@@ -130,6 +130,7 @@ static bool repair(search *s, uint8_t *place)
     int64_t          excess = excess_of(s, place, peaks);
     if (excess && s->g->group_count > MOST_GROUPS)
         return false;
+    HAUL__ASSERT(excess >= 0);
     while (excess && s->steps > 0) {
         const move m = best_move(s, place, excess);
         if (m.group >= 0)

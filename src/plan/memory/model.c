@@ -11,6 +11,7 @@ static const char OPERATION[] = "haul_fit";
 
 haul_status haul__memory_model_new(haul__memory_model *m, int operations, int tensors, int segments, int reads)
 {
+    HAUL__ASSERT(operations >= 0 && tensors >= 0 && segments >= 0 && reads >= 0);
     *m = (haul__memory_model){.operation_count = operations,
                               .time = haul__calloc((size_t)operations + 1, sizeof *m->time),
                               .fixed = haul__calloc((size_t)operations + 1, sizeof *m->fixed),

@@ -1,4 +1,5 @@
 #include "plan/place/certificate.h"
+#include "base/assert.h"
 
 #include <math.h>
 
@@ -70,6 +71,7 @@ static void put_operations(haul__json_text *t, const haul__certificate *c)
     haul__json_begin(t, "operations", '[');
     for (size_t i = 0; i < c->graph->operation_count; i++) {
         const haul__place_operation *o = &c->graph->operations[i];
+        HAUL__ASSERT(c->placement->device[o->group] < c->graph->device_count);
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "name", o->name);
         haul__json_string(t, "module", o->module);

@@ -295,6 +295,7 @@ haul_plan *haul__plan_read(const haul__json *file, const char *source, const cha
     }
     const haul__json *device = haul__json_member(haul__json_member(file, "graph"), "devices")->child;
     for (int d = 0; device; d++, device = device->next) {
+        HAUL__ASSERT(d < p->graph.device_count);
         snprintf(p->request.names[d], sizeof p->request.names[d], "%s", device->string);
         p->limit[d] = p->graph.limit[d];
     }

@@ -63,6 +63,7 @@ static haul_status read_operation(reading *r, const haul__json *v, const haul__j
     const int i = haul__place_add_operation(r->g, &o);
     if (i < 0)
         return haul_error_status();
+    HAUL__ASSERT(group >= 0);
     if (r->first[group] >= 0)
         haul__place_join(r->g, r->first[group], i);
     else
@@ -123,6 +124,7 @@ static haul_status read_graph(reading *r)
     const haul__json *limit = haul__json_member(r->graph, "limits")->child;
     haul_status       status = HAUL_OK;
     r->g->device_count = (int)haul__json_member(r->graph, "devices")->count;
+    HAUL__ASSERT(r->g->device_count <= HAUL__PLACE_DEVICES);
     for (const haul__json *group = haul__json_member(r->graph, "groups")->child; v && !status; v = v->next) {
         status = read_operation(r, v, cost->child, (int64_t)group->number);
         cost = cost->next;
@@ -140,6 +142,7 @@ static haul_status read_graph(reading *r)
 static haul_status read_proof(const reading *r, haul__place_proof *p)
 {
     const haul__json *shares = haul__json_member(r->file, "shares"), *prices = haul__json_member(r->file, "prices");
+    HAUL__ASSERT(prices->count <= HAUL__PLACE_PRICES);
     p->shares = haul__calloc(shares->count + 1, sizeof *p->shares);
     if (!p->shares)
         return haul__fail_memory(r->operation, shares->count * sizeof *p->shares);

@@ -12,8 +12,10 @@ void haul__plan_reason(const haul_plan *p, const haul__place_why *why, char *out
 {
     static const char *const causes[HAUL__PLACE_CAUSES] = {"input", "result", "parameters", "gradients"};
     const char              *other = p->request.names[why->other];
-    char                     here[HAUL__DURATION], there[HAUL__DURATION], copies[HAUL__DURATION];
-    const int64_t            moved = why->copies < 0 ? -why->copies : why->copies;
+    HAUL__ASSERT(0 <= why->other && why->other < haul__plan_device_count(p));
+    HAUL__ASSERT((size_t)why->cause < sizeof causes / sizeof *causes);
+    char          here[HAUL__DURATION], there[HAUL__DURATION], copies[HAUL__DURATION];
+    const int64_t moved = why->copies < 0 ? -why->copies : why->copies;
     const int64_t longest = why->there == HAUL__PLACE_NEVER ? why->here : larger(larger(why->here, why->there), moved);
     haul__duration_text_like(why->here, longest, here);
     haul__duration_text_like(why->there, longest, there);

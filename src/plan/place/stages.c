@@ -62,6 +62,7 @@ static haul_status list_modules(const haul__place_graph *g, modules *out)
         if (find_module(out, o->module) == SIZE_MAX)
             status = add_module(out, o->module);
         const size_t m = find_module(out, o->module);
+        HAUL__ASSERT(status || m < out->count);
         for (int d = 0; d < g->device_count && !status; d++)
             out->times[m][d].ps += o->cost[d] == HAUL__PLACE_NEVER ? 0 : (double)o->cost[d];
     }
@@ -93,8 +94,9 @@ static void add_borders(const haul__place_graph *g, const haul__place_tensor *t,
 static void split_before(const modules *l, split *best, int device, size_t m)
 {
     const size_t row = l->count + 1;
-    double       here = 0;
-    split       *out = &best[(size_t)device * row + m];
+    HAUL__ASSERT(device > 0 && m <= l->count);
+    double here = 0;
+    split *out = &best[(size_t)device * row + m];
     *out = (split){INFINITY, m};
     for (size_t from = m;; from--) {
         const double border = from < m ? l->times[from][device].border : 0;

@@ -348,7 +348,8 @@ static const char *module_of(const builder *b, const haul_program_operation *o, 
 static haul_status add_operation(builder *b, int64_t call, const haul_program_value *values, int count, portion share)
 {
     const haul_program_operation *o = &b->program->operations[call];
-    haul__place_operation         x = {.section = o->section, .outside = !*o->module, .call = call};
+    HAUL__ASSERT(0 <= call && call < b->program->operation_count);
+    haul__place_operation x = {.section = o->section, .outside = !*o->module, .call = call};
     for (int i = 0; i < count && i < o->operand_count; i++)
         if (values[i].store >= 0 && !values[i].written && b->stores[values[i].store].home < 0 &&
             add_source(b, values[i].store))
