@@ -88,6 +88,7 @@ static haul_status find_all(haul__weights *w, const haul__safetensors_header *he
             return haul__fail_memory(rules->operation, strlen(w->items[i].name));
         w->items[i].entry = haul__safetensors_find(header, name);
         haul__free(name);
+        HAUL__ASSERT(!w->items[i].entry || w->items[i].entry < header->entries + header->count);
         if (w->items[i].entry)
             claimed[w->items[i].entry - header->entries] = true;
     }

@@ -37,6 +37,7 @@ static haul_status save(const char *path, const haul_named_tensor *tensors, int 
     if (!texts)
         return haul__fail_memory(SAVE, size * sizeof *texts);
     texts[0] = (haul_text_pair){"format", "pt"};
+    HAUL__ASSERT(o->metadata_count >= 0);
     bool has_format = false;
     for (int i = 0; i < o->metadata_count; i++) {
         texts[i + 1] = o->metadata[i];
