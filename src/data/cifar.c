@@ -81,6 +81,7 @@ haul_status haul__cifar_check(const haul__cifar_set *set, const uint8_t *data, s
 {
     const size_t           record = record_of(set);
     const haul__file_type *type = size == 0 || size % record ? haul__file_type_of(data, size) : NULL;
+    HAUL__ASSERT(record > (size_t)set->label);
     if (type) {
         char wanted[32];
         haul__snprintf(wanted, sizeof wanted, "a %s file", set->title);
@@ -241,6 +242,7 @@ static haul_dataset *open_set(const haul__cifar_set *set, const haul_split_optio
         return NULL;
     }
     haul__snprintf(name, sizeof name, "%s (%s)", set->name, options->test ? "test" : "train");
+    HAUL__ASSERT(0 < r->count && r->count <= FILES);
     haul_dataset_source source = {
         .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, 32, 32)},
                    {.name = "y",

@@ -179,6 +179,7 @@ static haul_status read_files(const idx_set *set, const haul__tree *tree, bool t
         return haul__fail(HAUL_FORMAT, set->operation, "directory",
                           "%s has %" PRId64 " pictures, but %s has %" PRId64 " labels", p->paths[0], p->dims[0],
                           p->paths[1], labels[0]);
+    HAUL__ASSERT(p->dims[0] > 0);
     for (int64_t i = 0; i < labels[0]; i++)
         if (p->files[1][p->begin[1] + (size_t)i] >= CLASSES)
             return haul__fail(HAUL_FORMAT, set->operation, "directory",
@@ -229,6 +230,7 @@ static haul_dataset *open_set(const idx_set *set, const haul_split_options *opti
         return NULL;
     }
     haul__snprintf(name, sizeof name, "%s (%s)", set->name, options->test ? "test" : "train");
+    HAUL__ASSERT(p->dims[1] > 0 && p->dims[2] > 0);
     haul_dataset_source source = {
         .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(1, p->dims[1], p->dims[2])},
                    {.name = "y",

@@ -160,6 +160,7 @@ static haul_status add_files(haul__arrays *a, const char *directory)
 {
     names       files = {0};
     haul_status status = list(directory, &files);
+    HAUL__ASSERT(status || files.count > 0);
     for (size_t i = 0; i < files.count && status == HAUL_OK; i++) {
         bool npy = haul__ends_with(files.items[i], ".npy");
         if (npy != haul__ends_with(files.items[0], ".npy"))

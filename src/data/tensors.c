@@ -136,6 +136,7 @@ static haul_dataset *make(const haul_named_tensor *list, int count, bool labelle
                                   .close = close_arrays,
                                   .context = a};
     haul_status         status = hold(a, list, count);
+    HAUL__ASSERT(status || a->count == count);
     for (int i = 0; i < a->count; i++) {
         const haul_tensor *t = a->tensors[i];
         source.fields[i] = (haul_field){

@@ -65,6 +65,7 @@ static haul_status read_stretch(void *context, haul_example *e)
 /* The length of the character at `at`; 0, with an error, if it cannot be one of a text. */
 static size_t character(const text *t, const uint8_t *data, size_t size, size_t at)
 {
+    HAUL__ASSERT(at < size);
     const size_t length = haul__utf8_length(data + at, size - at);
     long long    line = 1;
     if (length && data[at])
@@ -156,6 +157,7 @@ static haul_status choose_split(text *t, bool test)
     const int64_t border = t->count - t->count / TEST_SHARE;
     t->first = test ? border : 0;
     t->last = test ? t->count : border;
+    HAUL__ASSERT(0 <= t->first && t->first <= t->last && t->last <= t->count);
     const int64_t count = t->last - t->first;
     if (count > t->context)
         return HAUL_OK;

@@ -82,6 +82,7 @@ static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
         } else if ((status = need_column(t, t->field[f].name, text, length, &first)) == HAUL_OK) {
             last = first;
         }
+        HAUL__ASSERT(status || (0 <= first && first <= last && last < t->columns));
         if (status == HAUL_OK)
             status = assign(t, f, first, last);
         t->field[f].vector = t->field[f].vector || ++pieces > 1;
@@ -258,6 +259,7 @@ static haul_dataset *make_dataset(haul__csv_table *t)
         .count = t->rows, .name = t->path, .read = read_row, .close = close_table, .context = t};
     for (int f = 0; f < t->field_count && status == HAUL_OK; f++) {
         haul__csv_field *field = &t->field[f];
+        HAUL__ASSERT(field->count > 0 && (field->vector || field->count == 1));
         source.fields[f] = (haul_field){.name = field->name,
                                         .dtype = field->dtype,
                                         .shape = field->vector ? HAUL_SHAPE(field->count) : HAUL_SCALAR_SHAPE,

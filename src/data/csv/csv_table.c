@@ -96,6 +96,7 @@ static haul_status read_columns(haul__csv_table *t, haul__csv *csv, bool no_head
         cell = haul__csv_trimmed(cell);
         status = add_column(t, &cell, !no_header);
     }
+    HAUL__ASSERT(status || t->columns > 0);
     if (!no_header)
         *csv = first;
     return status;
@@ -122,6 +123,7 @@ static void note_cell(const haul__csv_table *t, haul__csv_column *column, const 
 
 static haul_status scan_row(haul__csv_table *t, haul__csv *csv)
 {
+    HAUL__ASSERT(csv->at <= csv->end);
     const char    *start = csv->at;
     haul__csv_cell cell = {.last = false};
     int            count = 0;

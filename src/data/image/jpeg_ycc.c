@@ -117,6 +117,7 @@ static bands bands_of(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *ycc)
         b.sums[i] += HAUL__YCC_PADDING / 2;
     }
     b.bands = haul__ceil_div(b.height, b.y.count);
+    HAUL__ASSERT(b.bands > 0 && b.halves > 0);
     return b;
 }
 

@@ -63,6 +63,7 @@ static haul_status read_mask(const pair *of, const haul__image *picture, uint8_t
 {
     haul__image mask = image_of(picture->archive, of->mask);
     haul_status status = haul__image_open(&mask);
+    HAUL__ASSERT(picture->height > 0 && picture->width > 0);
     *values = NULL;
     if (status == HAUL_OK && !haul__image_is_upright(&mask))
         status = haul__fail(HAUL_FORMAT, OPEN, "directory",
@@ -296,6 +297,7 @@ static haul_status number_classes(pairs *p, const values_seen *seen, int given)
         p->class_of[v] = (int16_t)(v < p->classes ? v : NO_CLASS);
     if (white)
         p->class_of[WHITE] = 1;
+    HAUL__ASSERT(0 < p->classes && p->classes <= VALUES);
     return HAUL_OK;
 }
 

@@ -97,6 +97,7 @@ static haul_status read_whole(state *s, const haul__image *image, int passes, co
 /* A byte for each pixel, as it is stored: a grey value or an index into the palette. */
 static haul_status read_numbers(state *s, const haul__image *image)
 {
+    HAUL__ASSERT(s->numbers);
     const int kind = png_get_color_type(s->png, s->info);
     if ((kind != PNG_COLOR_TYPE_GRAY && kind != PNG_COLOR_TYPE_PALETTE) || png_get_bit_depth(s->png, s->info) > 8)
         return haul__fail(

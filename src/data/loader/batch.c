@@ -126,7 +126,8 @@ static haul_status store_example(haul__batch_slot *slot, const haul__batch_spec 
                                  int64_t row)
 {
     const haul__fields *fields = spec->dataset->fields;
-    haul_status         status = HAUL_OK;
+    HAUL__ASSERT(0 <= row && row < spec->rows);
+    haul_status status = HAUL_OK;
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column *c = &slot->columns[f];
         void         *place = e->haul__memory->targets[f];
@@ -256,10 +257,11 @@ static haul_status build_column(haul__column *c, const haul__batch_spec *spec, i
 {
     const haul_field *field = &spec->dataset->fields->items[f];
     int               vary = spec->dataset->fields->varying[f];
-    const int64_t    *lengths = c->host_lengths->buffer.host;
-    int64_t           longest = 0, outer = 1, count, bytes;
-    size_t            element = haul__dtype_size(field->dtype), inner = element;
-    uint8_t           padding[8];
+    HAUL__ASSERT(vary >= 0 && n > 0);
+    const int64_t *lengths = c->host_lengths->buffer.host;
+    int64_t        longest = 0, outer = 1, count, bytes;
+    size_t         element = haul__dtype_size(field->dtype), inner = element;
+    uint8_t        padding[8];
     for (int64_t i = 0; i < n; i++)
         longest = lengths[i] > longest ? lengths[i] : longest;
     *shape = field->shape;

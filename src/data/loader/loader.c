@@ -226,6 +226,7 @@ static haul_status start_workers(haul_loader *l)
 {
     if (makes_ahead(l))
         return HAUL_OK;
+    HAUL__ASSERT(l->thread_count <= l->workers);
     while (l->thread_count < l->workers && !l->dry) {
         haul__thread_handle *thread = haul__thread_start(worker, l);
         if (!thread)
@@ -490,6 +491,7 @@ static haul_status take_next(haul_loader *l)
     status = retire(l);
     if (!status && l->taken == l->batches)
         return HAUL_END_OF_DATA;
+    HAUL__ASSERT(status || l->taken < l->batches);
     entry *p = entry_of(l, l->taken);
     if (!status)
         status = obtain(l, p);

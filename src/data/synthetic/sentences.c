@@ -73,6 +73,7 @@ static haul_status read_stretch(void *context, haul_example *e)
             length = draw_sentence(&d, text);
             at = 0;
         }
+        HAUL__ASSERT(at < length && length <= LONGEST);
         if (i < CONTEXT)
             x[i] = number_of(text[at]);
         if (i)
