@@ -76,6 +76,7 @@ static haul_status add_parameters(haul_module *m, const heads *s)
     haul_tensor *weight = haul_empty(HAUL_F32, HAUL_SHAPE(3 * s->features, s->features));
     haul_module *out = NULL;
     haul_status  status = haul__status_of(weight);
+    HAUL__ASSERT(s->features % s->count == 0);
     if (!status)
         status = haul_init_xavier_uniform(weight, 1);
     if (!status)

@@ -3,6 +3,7 @@
 #include <haul/ops.h>
 #include <haul/scope.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
@@ -33,6 +34,7 @@ static haul_status add_tensors(haul_module *m, int64_t channels)
     haul_tensor *seen = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
     if (haul__failed(weight) || haul__failed(bias) || haul__failed(mean) || haul__failed(var) || haul__failed(seen))
         return haul_error_status();
+    HAUL__ASSERT(channels > 0);
     haul_status status = haul_module_add_parameter(m, "weight", weight);
     if (!status)
         status = haul_module_add_parameter(m, "bias", bias);

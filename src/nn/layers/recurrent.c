@@ -171,6 +171,7 @@ static haul_tensor *run_layers(haul_module *m, haul_args *args, haul_tensor **la
     }
     for (int i = 0; i < r->states; i++)
         args->y[1 + i] = haul_stack(last[i], r->layers * r->directions, 0);
+    HAUL__ASSERT(y->shape.ndim == 3);
     return haul_contiguous(haul_transpose(y, 0, 1));
 }
 
@@ -233,6 +234,7 @@ static haul_tensor *forward_cell(haul_module *m, haul_args *args)
         call.state = state_of(r, args->x + 1, call.x, 0);
     if (haul__recurrent_steps(r->cell, &call, states))
         return haul__failed_tensor();
+    HAUL__ASSERT(r->states == 1 || r->states == 2);
     if (r->states > 1)
         args->y[1] = haul_select(states[1], 0, 1);
     return haul_select(states[0], 0, 1);
