@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
@@ -68,6 +69,7 @@ static haul_status choose_of_class(const boxes *b, int64_t batch, int64_t kind, 
 {
     const float *scores = b->scores + (batch * b->classes + kind) * b->count,
                 *corners = b->corners + batch * b->count * 4;
+    HAUL__ASSERT(0 <= batch && batch < b->batches && 0 <= kind && kind < b->classes);
     for (int64_t i = 0; i < b->count; i++)
         b->is_left[i] = !isnan(scores[i]) && (!b->is_limited || scores[i] > b->score);
     for (int64_t n = 0; n < b->most; n++) {

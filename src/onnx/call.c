@@ -56,6 +56,7 @@ haul__numbers *haul__onnx_new_numbers(haul__onnx_call *c, haul_dtype dtype, cons
     for (int d = 0; d < shape->ndim; d++)
         if (!haul__mul_size(count, shape->dims[d], &count) || (count > HAUL__ONNX_NUMBERS))
             return NULL;
+    HAUL__ASSERT(0 <= count && count <= HAUL__ONNX_NUMBERS);
     haul__numbers *n = new_numbers(dtype, shape, count);
     if (!n) {
         c->failed = true;

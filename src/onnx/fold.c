@@ -97,6 +97,7 @@ haul__numbers *haul__onnx_fold_constant(haul__onnx_call *c)
         return NULL;
     y = haul__onnx_new_numbers(c, real ? HAUL_F32 : HAUL_I64,
                                list ? &(haul_shape){.ndim = 1, .dims = {count}} : &(haul_shape){.ndim = 0});
+    HAUL__ASSERT(!y || y->count == count);
     for (int64_t i = 0; y && i < count; i++)
         y->items[i] =
             real ? (haul__number){0, (double)(list ? a->floats[i] : a->f)} : haul__number_of(list ? a->ints[i] : a->i);
@@ -117,6 +118,7 @@ haul__numbers *haul__onnx_fold_cast(haul__onnx_call *c)
         return NULL;
     const bool     from_real = haul_dtype_is_float(x->dtype);
     haul__numbers *y = haul__onnx_new_numbers(c, to, &x->shape);
+    HAUL__ASSERT(!y || y->count == x->count);
     for (int64_t i = 0; y && i < x->count; i++) {
         haul__number v = x->items[i];
         if (from_real && !haul_dtype_is_float(to)) {
@@ -199,6 +201,7 @@ haul__numbers *haul__onnx_fold_gather(haul__onnx_call *c)
     if (!is_vector(x) || !index || haul__onnx_int(c, "axis", 0) > 0)
         return NULL;
     haul__numbers *y = haul__onnx_new_numbers(c, x->dtype, &index->shape);
+    HAUL__ASSERT(!y || y->count == index->count);
     for (int64_t i = 0; y && i < index->count; i++) {
         const int64_t at = index->items[i].i < 0 ? index->items[i].i + x->count : index->items[i].i;
         if (at < 0 || at >= x->count) {
@@ -282,6 +285,7 @@ haul__numbers *haul__onnx_fold_range(haul__onnx_call *c)
         return NULL;
     const int64_t  wide = by > 0 ? by : -by, count = length <= 0 ? 0 : (length - 1) / wide + 1;
     haul__numbers *y = count > 64 ? NULL : vector(c, HAUL_I64, count); /* longer ones are tensors */
+    HAUL__ASSERT(!y || y->count == count);
     for (int64_t i = 0; y && i < count; i++)
         y->items[i] = haul__number_of(start->items->i + i * by);
     return y;
@@ -351,6 +355,7 @@ haul__numbers *haul__onnx_fold_binary(haul__onnx_call *c)
     if ((longer->count == 1 && (a->count != 1 || b->count != 1)) || (!longer->count && a->count != b->count))
         return NULL;
     haul__numbers *y = haul__onnx_new_numbers(c, k >= EQUAL ? HAUL_BOOL : a->dtype, &longer->shape);
+    HAUL__ASSERT(!y || y->count == longer->count);
     for (int64_t i = 0; y && i < y->count; i++) {
         const haul__number *p = &a->items[a->count == 1 ? 0 : i], *q = &b->items[b->count == 1 ? 0 : i];
         haul__number        v = {0, real ? combine_real(k, p->f, q->f) : 0};
@@ -396,6 +401,7 @@ haul__numbers *haul__onnx_fold_where(haul__onnx_call *c)
         (b->count != 1 && b->count != count))
         return NULL;
     haul__numbers *y = vector(c, a->dtype, count);
+    HAUL__ASSERT(!y || y->count == count);
     for (int64_t i = 0; y && i < count; i++)
         y->items[i] =
             k->items[k->count == 1 ? 0 : i].i ? a->items[a->count == 1 ? 0 : i] : b->items[b->count == 1 ? 0 : i];

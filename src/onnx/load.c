@@ -148,6 +148,7 @@ static haul_status load_value(haul__onnx_step *step, const char *model_path)
         return haul__fail(HAUL_UNSUPPORTED, LOAD, "path",
                           "%s has the operator %.40s with a value that is not one element of a dtype that Haul has",
                           model_path, step->node->type);
+    HAUL__ASSERT((size_t)haul_dtype_bits(t->dtype) / 8 <= sizeof element);
     if (haul__onnx_elements(t, model_path, LOAD, &element, (size_t)haul_dtype_bits(t->dtype) / 8))
         return haul_error_status();
     return keep_numbers(&step->value, t, &element);

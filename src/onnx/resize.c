@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -135,6 +136,7 @@ static haul_tensor *inside(const resizing *r, const line *l, int ndim, int axis)
     bool           all = true;
     if (!marks)
         return haul__fail_memory(HAUL__ONNX_CALL, (size_t)l->m), haul__result(NULL);
+    HAUL__ASSERT(0 <= axis && axis < ndim);
     for (int d = 0; d < ndim; d++)
         shape.dims[d] = d == axis ? l->m : 1;
     for (int64_t i = 0; i < l->m; i++) {

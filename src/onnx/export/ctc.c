@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/shape.h"
 #include "onnx/export/families.h"
 #include "ops/loss/loss.h"
@@ -103,11 +104,12 @@ static int last_alpha(const haul__onnx_saving *c, const ctc *e)
 {
     haul__onnx_saved *g = e->g;
     const int64_t     n = e->examples, places = e->places;
-    const int         classes = classes_of(c, e);
-    const int         index = NODE(g, "Expand", NODE(g, "Unsqueeze", classes, SIZES(0)), SIZES(e->frames, n, places));
-    const int         log_p = elements(g, c->x[LOG_P], index, 2);
-    const int         same = NODE(g, "Equal", part(g, classes, 1, 2, places), part(g, classes, 1, 0, places - 2));
-    const int         skip = NODE(g, "Where", same, e->never, e->nothing); /* a blank is the class before last, too */
+    HAUL__ASSERT(places == 2 * e->labels + 1 && places >= 3);
+    const int classes = classes_of(c, e);
+    const int index = NODE(g, "Expand", NODE(g, "Unsqueeze", classes, SIZES(0)), SIZES(e->frames, n, places));
+    const int log_p = elements(g, c->x[LOG_P], index, 2);
+    const int same = NODE(g, "Equal", part(g, classes, 1, 2, places), part(g, classes, 1, 0, places - 2));
+    const int skip = NODE(g, "Where", same, e->never, e->nothing); /* a blank is the class before last, too */
     const int before1 = NODE(g, "Expand", e->never, SIZES(n, 1)), before2 = NODE(g, "Expand", e->never, SIZES(n, 2));
     const int start =
         joined(g, 1, NODE(g, "Expand", e->nothing, SIZES(n, 2)), NODE(g, "Expand", e->never, SIZES(n, places - 2)));

@@ -135,7 +135,8 @@ int haul__onnx_add_repeated(haul__onnx_saved *g, haul_dtype dtype, double value,
 {
     const uint64_t bits = haul__element_bits(dtype, value);
     const size_t   size = (size_t)haul_dtype_bits(dtype) / 8;
-    uint8_t       *all = (uint64_t)count < HAUL__MESSAGE_LIMIT / 8 ? haul__malloc((size_t)count * size + 1) : NULL;
+    HAUL__ASSERT(size > 0 && size <= sizeof bits);
+    uint8_t *all = (uint64_t)count < HAUL__MESSAGE_LIMIT / 8 ? haul__malloc((size_t)count * size + 1) : NULL;
     if (!all) {
         g->failed = true;
         return ABSENT;
@@ -302,6 +303,7 @@ static int computed_sizes(haul__onnx_saving *c, const haul_shape *shape, const h
 {
     haul__onnx_saved *g = c->g;
     int               parts[HAUL_MAX_DIMS];
+    HAUL__ASSERT(shape->ndim == other->ndim);
     for (int d = 0; d < shape->ndim; d++) {
         if (shape->dims[d] == other->dims[d]) {
             parts[d] = haul__onnx_add_ints(g, &shape->dims[d], 1);

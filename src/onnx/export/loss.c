@@ -2,6 +2,7 @@
 #include <haul/dtype.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "onnx/export/families.h"
 #include "ops/loss/loss.h"
 
@@ -30,9 +31,10 @@ static int class_loss(haul__onnx_saving *c)
         [HAUL_REDUCE_MEAN] = "mean", [HAUL_REDUCE_SUM] = "sum", [HAUL_REDUCE_NONE] = "none"};
     const haul__class_attributes *a = c->attributes;
     haul__onnx_saved             *g = c->g;
-    const haul_dtype              dtype = dtype_of(c);
-    const int                     x = c->in[0].dtype == dtype ? c->x[0] : haul__onnx_add_cast(g, c->x[0], dtype);
-    int                           weight = c->x[2];
+    HAUL__ASSERT((size_t)a->reduction < sizeof reductions / sizeof *reductions);
+    const haul_dtype dtype = dtype_of(c);
+    const int        x = c->in[0].dtype == dtype ? c->x[0] : haul__onnx_add_cast(g, c->x[0], dtype);
+    int              weight = c->x[2];
     if (weight != HAUL__ONNX_ABSENT && c->in[2].dtype != dtype)
         weight = haul__onnx_add_cast(g, weight, dtype);
     const int y = NODE(g, c->row->type, x, c->x[1], weight);

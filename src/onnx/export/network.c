@@ -2,6 +2,7 @@
 #include <haul/dtype.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "onnx/export/families.h"
 #include "ops/attributes.h"
 #include "ops/conv/conv2d.h"
@@ -134,7 +135,8 @@ int haul__onnx_save_rms_norm(haul__onnx_saving *c)
     haul__onnx_saved *g = c->g;
     const double      eps = ((const haul__rms_norm_attributes *)c->attributes)->eps;
     const haul_shape *x = &c->in[0].shape;
-    const int64_t     last = -1;
+    HAUL__ASSERT(x->ndim > 0);
+    const int64_t last = -1;
     if (g->opset >= 23) {
         const int y = NODE(g, "RMSNormalization", c->x[0], or_repeated(c, 1, 1, x->dims[x->ndim - 1]));
         haul__onnx_set_int(g, "axis", -1);

@@ -4,6 +4,7 @@
 #include <haul/dtype.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "onnx/export/families.h"
 #include "ops/recurrent/recurrent.h"
 
@@ -110,6 +111,7 @@ int haul__onnx_save_recurrent(haul__onnx_saving *c)
     const bool                        is_lstm = order_of(c) == &lstm;
     const int64_t                     steps = c->in[X].shape.dims[0], axis = 1;
     int                               in[8] = {[0] = c->x[X]};
+    HAUL__ASSERT(steps > 0);
     if (steps != c->other_in[X].shape.dims[0])
         return haul__onnx_cannot(c, "the number of steps depends on the batch; save with a fixed batch");
     in[1] = with_axis(c, reordered(c, c->x[IH], 0), 0);

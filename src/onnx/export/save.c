@@ -204,6 +204,7 @@ static uint64_t place_tensors(model *o)
     uint64_t          inside = 0, offset = 0;
     for (size_t i = 0; i < g->tensor_count; i++) {
         haul__onnx_saved_tensor *t = &g->tensors[i];
+        HAUL__ASSERT(t->value >= 0 && (size_t)t->value < g->value_count);
         if (!g->values[t->value].needed)
             continue;
         t->external = o->external && t->bytes >= LEAST_EXTERNAL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/shape.h"
 #include "engine/attribute_shape.h"
 #include "onnx/export/families.h"
@@ -214,6 +215,7 @@ int haul__onnx_save_index_sum(haul__onnx_saving *c)
     const haul_shape             *g = &c->in[0].shape, *other = &c->other_in[0].shape;
     const haul_dtype              dtype = c->in[0].dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32;
     haul_shape                    alone = {.ndim = g->ndim};
+    HAUL__ASSERT(0 <= a->axis && a->axis < g->ndim);
     if (a->skip >= 0)
         return haul__onnx_cannot(c, "it leaves out an index");
     for (int d = 0; d < g->ndim; d++)
@@ -255,6 +257,7 @@ static int joined(haul__onnx_saving *c, bool new_axis)
         if (new_axis)
             parts[i] = NODE(g, "Unsqueeze", parts[i], haul__onnx_add_ints(g, &axis, 1));
     }
+    HAUL__ASSERT(c->count > 0);
     const int y = haul__onnx_add_node(g, "Concat", parts, c->count);
     haul__onnx_set_int(g, "axis", axis);
     haul__free(parts);
@@ -275,7 +278,8 @@ int haul__onnx_save_repeat(haul__onnx_saving *c)
 {
     const haul__repeat_attributes *a = c->attributes;
     const int                      lead = a->times.ndim - c->in[0].shape.ndim;
-    int64_t                        shape[HAUL_MAX_DIMS];
+    HAUL__ASSERT(lead >= 0);
+    int64_t shape[HAUL_MAX_DIMS];
     if (varies(c, sizeof *a))
         return haul__onnx_cannot(c, batch_sized);
     int x = c->x[0];
@@ -298,6 +302,7 @@ int haul__onnx_save_pad(haul__onnx_saving *c)
         return haul__onnx_cannot(c, batch_sized);
     if (a->mode == HAUL_PAD_CIRCULAR && g->opset < 19)
         return haul__onnx_cannot(c, "circular padding needs opset 19");
+    HAUL__ASSERT(a->count <= 2 * ndim && (size_t)a->mode < sizeof modes / sizeof *modes);
     for (int i = 0; i < a->count / 2; i++) {
         pads[ndim - 1 - i] = a->sizes[2 * i];
         pads[2 * ndim - 1 - i] = a->sizes[2 * i + 1];

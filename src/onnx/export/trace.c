@@ -371,6 +371,7 @@ static haul_status trace_calls(tracer *t)
     const haul__program *p = &t->run->program;
     const call          *a = &t->calls[0], *b = &t->calls[t->options->dynamic];
     haul_status          status = HAUL_OK;
+    HAUL__ASSERT(a->first <= a->end && b->first <= b->end);
     if (a->end - a->first != b->end - b->first)
         return differ(t);
     for (size_t i = 0; i < a->end - a->first && !status; i++) {
