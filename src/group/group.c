@@ -444,6 +444,7 @@ haul_status haul_group_describe(const haul_group *group, haul_group_properties *
     haul_status       status = haul__check_object(group, &group_class, operation, "group");
     if (status || !out)
         return status ? status : haul__fail_null(operation, "out");
+    HAUL__ASSERT(0 <= group->rank && group->rank < group->size);
     *out = (haul_group_properties){.kind = group->engine->kind->name,
                                    .rank = group->rank,
                                    .size = group->size,

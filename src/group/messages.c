@@ -226,6 +226,7 @@ static haul_status refuse_note(haul__work *w)
     char one[128], other[128];
     haul__group_describe_rank(w->group, w->peer, one, sizeof one);
     haul__group_describe_rank(w->group, w->group->rank, other, sizeof other);
+    HAUL__ASSERT(w->receives && w->peer != w->group->rank);
     const haul_status status = haul__fail(HAUL_INVALID_ARGUMENT, w->name, NULL,
                                           "%s sends %.120s (%lld bytes), but %s expects %.120s (%lld bytes)", one,
                                           w->note.what, (long long)w->note.bytes, other, w->what, (long long)w->bytes);
@@ -251,6 +252,7 @@ static haul_status receive_next(haul__work *w)
     w->note.what[sizeof w->note.what - 1] = '\0';
     if (w->note.bytes != w->bytes || strcmp(w->note.what, w->what) != 0)
         return refuse_note(w);
+    HAUL__ASSERT(0 <= w->at && w->at <= w->bytes);
     if (w->at == w->bytes)
         return haul__work_over(w);
     const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);

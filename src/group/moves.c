@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/text/plain.h"
 #include "core/shape.h"
@@ -62,6 +63,7 @@ static haul_status gather_next(haul__work *w)
 {
     const haul_group *g = w->group;
     const int64_t     all = total(w->in_bytes, g->size);
+    HAUL__ASSERT(w->phase >= 1 && all >= 0);
     if (w->phase == 1)
         haul__work_sends(w, w->in_bytes[g->rank] * (g->size - 1));
     if (all > haul__group_call_bytes) {
@@ -93,6 +95,7 @@ haul__work *haul__group_gather_begin(haul_group *group, const haul__group_call *
 static haul_status exchange_in_messages(haul__work *w)
 {
     haul__engine *e = w->group->engine;
+    HAUL__ASSERT(w->root > 0 && w->at >= 0);
     while (w->root < e->size) {
         const int     to = (e->rank + w->root) % e->size, from = (e->rank + e->size - w->root) % e->size;
         const int64_t sends = smaller(w->out_bytes[to] - smaller(w->at, w->out_bytes[to]), haul__group_message_bytes);
@@ -116,6 +119,7 @@ static haul_status exchange_next(haul__work *w)
 {
     haul__engine *e = w->group->engine;
     const int     size = e->size;
+    HAUL__ASSERT(w->phase >= 1);
     if (w->phase == 1) {
         if (w->in_bytes[e->rank])
             memcpy(w->in + total(w->in_bytes, e->rank), w->out + total(w->out_bytes, e->rank),

@@ -173,6 +173,7 @@ static haul_status check_answer(haul__work *w)
     answer *a = &w->get->in;
     if (!a->status && a->bytes == w->bytes)
         return HAUL_OK;
+    HAUL__ASSERT(w->peer != w->group->rank);
     w->together = true; /* the group can go on */
     a->text[TEXT - 1] = '\0';
     const haul_group_member *m = &w->group->members[w->peer];
@@ -309,6 +310,7 @@ static bool choose_answer(haul__offer *o, asker *a)
         a->out.bytes = (int64_t)o->parts[a->in.part].bytes;
         a->left = a->out.bytes == a->in.bytes ? a->out.bytes : 0; /* else the answer says what differs */
     }
+    HAUL__ASSERT(a->left == 0 || a->data);
     o->under_way++;
     return true;
 }
@@ -371,8 +373,9 @@ static haul_status send_end(haul__offer *o, int rank)
 /* With one other rank. *over: it does not ask any more, and knows that this rank does not. */
 static haul_status answer_rank(haul__offer *o, int rank, bool ends, bool *changed, bool *over)
 {
-    asker      *a = &o->askers[rank];
-    bool        done;
+    asker *a = &o->askers[rank];
+    bool   done;
+    HAUL__ASSERT(rank != o->group->rank);
     haul_status status = ends ? send_end(o, rank) : HAUL_OK;
     if (!status)
         status = hear(o, rank, changed);

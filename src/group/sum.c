@@ -125,6 +125,7 @@ static haul_status sum_next(haul__work *w)
     HAUL__ASSERT(0 <= s->at && s->at < s->count && s->chunk > 0);
     if (s->chunk > s->count - s->at)
         s->chunk = s->count - s->at;
+    HAUL__ASSERT(0 <= s->node && s->node <= s->most);
     if (s->node < s->most)
         return send_node(w);
     add_segment(w);
@@ -241,6 +242,7 @@ static void *host_elements(haul__work *w, haul_tensor *t, int i)
     haul__storage *host = haul__host_alloc_for(t->storage->device, bytes, w->name);
     if (!host)
         return NULL;
+    HAUL__ASSERT(w->staged.count <= w->sum.own);
     w->staged.storages[w->staged.count++] = host;
     const haul__copy down = {
         .operation = w->name, .to = {host, 0}, .from = {t->storage, offset_of(t)}, .bytes = bytes, .fresh = true};
@@ -258,8 +260,9 @@ haul_status haul__staged_finish(haul__work *w)
         haul__add_long(&t->storage->version, 1);
         return HAUL_OK;
     }
-    const int64_t   *bounds = w->sum.bounds;
-    const size_t     size = haul__dtype_size(t->dtype), from = bounds ? (size_t)bounds[w->group->rank] * size : 0;
+    const int64_t *bounds = w->sum.bounds;
+    const size_t   size = haul__dtype_size(t->dtype), from = bounds ? (size_t)bounds[w->group->rank] * size : 0;
+    HAUL__ASSERT(!bounds || bounds[w->group->rank] <= bounds[w->group->rank + 1]);
     const size_t     bytes = bounds ? (size_t)bounds[w->group->rank + 1] * size - from : haul_tensor_bytes(t);
     const haul__copy up = {.operation = w->name,
                            .to = {t->storage, offset_of(t) + from},
@@ -276,6 +279,7 @@ static haul__work *begin_tensors(haul__work *w, haul_tensor *const *sums)
 {
     void *hosts[HAUL__TREE_NODES];
     w->sum.own = haul__sum_nodes(w, w->group->rank);
+    HAUL__ASSERT(0 < w->sum.own && w->sum.own <= HAUL__TREE_NODES);
     w->staged.storages = haul__calloc((size_t)w->sum.own + 1, sizeof *w->staged.storages); /* and room */
     if (!w->staged.storages) {
         haul__fail_memory(w->name, (size_t)w->sum.own * sizeof *w->staged.storages);
@@ -322,5 +326,6 @@ haul__work *haul__group_sum_parts_begin(haul_group *group, const haul__group_cal
     }
     for (size_t r = 0; r < count; r++)
         w->sum.bounds[r] = bounds[r];
+    HAUL__ASSERT(bounds[0] == 0 && bounds[count - 1] == sums[0]->count);
     return begin_tensors(w, sums);
 }

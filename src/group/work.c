@@ -177,6 +177,7 @@ static void write_call(const haul__work *w, char *out)
 static haul_status exchange_texts(haul__work *w)
 {
     const size_t size = (size_t)w->group->size;
+    HAUL__ASSERT(!w->texts);
     w->texts = haul__calloc(size, HAUL__WORK_TEXT);
     if (!w->texts)
         return haul__fail_memory(w->name, size * HAUL__WORK_TEXT);

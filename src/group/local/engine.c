@@ -334,12 +334,14 @@ static haul_status send_to(haul__engine *base, const void *data, int bytes, int 
                            haul__request *request)
 {
     haul__meeting *m = ((local_engine *)base)->meeting;
-    message       *sent = haul__malloc(sizeof *sent + (size_t)bytes);
+    HAUL__ASSERT(bytes >= 0 && 0 <= to && to < m->size);
+    message *sent = haul__malloc(sizeof *sent + (size_t)bytes);
     if (!sent)
         return haul__fail_memory(operation, sizeof *sent + (size_t)bytes);
     *sent = (message){.from = base->rank, .to = to, .bytes = bytes, .channel = (int)channel};
     copy(sent->data, 0, data, 0, bytes);
     pthread_mutex_lock(&m->crew->lock);
+    HAUL__ASSERT(!*m->end);
     *m->end = sent;
     m->end = &sent->next;
     haul__crew_changed(m->crew);
@@ -391,6 +393,7 @@ static haul_status progress_receive(local_engine *e, receive *r, haul__request *
     pthread_mutex_unlock(&m->crew->lock);
     if (!found)
         return HAUL_OK;
+    HAUL__ASSERT(found->to == e->base.rank && found->from == r->from);
     request->open = false;
     if (found->bytes == r->bytes)
         copy(r->data, 0, found->data, 0, r->bytes);

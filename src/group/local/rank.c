@@ -115,6 +115,7 @@ haul__crew *haul__crew_new(const char *name, const char *operation)
     haul_status status = add_ranks(crew, operation);
     if (!status && !(crew->world = haul__meeting_of_all(crew)))
         status = haul__fail_memory(operation, sizeof *crew);
+    HAUL__ASSERT(status || (crew->world && crew->size > 0));
     if (!status)
         return crew;
     free_crew(crew);
@@ -337,6 +338,7 @@ static void await_change(haul__rank *r, const char *operation)
     until.tv_sec += until.tv_nsec / SECOND;
     until.tv_nsec %= SECOND;
     pthread_mutex_lock(&r->crew->lock);
+    HAUL__ASSERT(r->seen <= r->crew->changes);
     bool in_time = true;
     r->waits = operation;
     while (r->crew->changes == r->seen && in_time)
