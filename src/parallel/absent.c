@@ -187,6 +187,7 @@ haul_status haul__absent_gather(haul__absent *a, const char *operation)
     haul_status  status = bytes ? HAUL_OK : haul__fail_memory(operation, 2 * ranks * sizeof *bytes);
     for (int i = 0; i < count && !status; i++) {
         const int owner = i < a->all->parameters ? a->owners[i] : haul__cut_stage(a->cut, a->all->items[i].name);
+        HAUL__ASSERT(0 <= owner && owner < (int)ranks);
         if (owner == 0)
             continue;
         haul_scope *scope = haul__flat_scope();

@@ -180,6 +180,7 @@ static haul_status cut_evenly(haul__cut *cut, const char *operation)
         for (int s = cut->stages - 1; s >= 0 && !status; s--)
             end = cut->first[s] = from[(size_t)s * row + (size_t)end];
     }
+    HAUL__ASSERT(status || cut->first[0] == 0);
     haul__free(least);
     haul__free(from);
     return status;
@@ -197,6 +198,7 @@ static int unit_named(const haul__cut *cut, const char *name, size_t length)
 
 static haul_status cut_at(haul__cut *cut, const char *firsts, const char *operation)
 {
+    HAUL__ASSERT(cut->first[0] == 0 && cut->first[cut->stages] == cut->count);
     const char *at = firsts;
     for (int s = 1; s < cut->stages; s++) {
         const size_t length = strcspn(at, ",");

@@ -220,6 +220,7 @@ haul_status haul__flat_init_some(haul__flat *flat, haul_module *module, haul__fl
     flat->items = haul__calloc((size_t)count + 1, sizeof *flat->items);
     haul_status status = flat->items ? fill(flat, list, count, operation)
                                      : haul__fail_memory(operation, (size_t)count * sizeof *flat->items);
+    HAUL__ASSERT(status || flat->parameters > 0);
     if (!status)
         status = arrange_backward(flat, operation);
     if (!status)
@@ -446,7 +447,8 @@ static haul_tensor *gradient_as_bucket(const haul__flat *flat, const haul__flat_
 haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket)
 {
     const haul__flat_bucket *b = &flat->buckets[bucket];
-    haul_tensor             *all = gradient_as_bucket(flat, b);
+    HAUL__ASSERT(b->first < b->end && b->end <= flat->parameters);
+    haul_tensor *all = gradient_as_bucket(flat, b);
     if (all)
         return all;
     all = room(flat, b->count);

@@ -119,6 +119,7 @@ static haul_status agree(const haul_parallel *p)
     const haul__group_call   call = {.name = NEW};
     static const char *const shards[] = {"", ", .shard 1", ", .shard 2", ", .shard 3"};
     char                     text[200], stages[40] = "";
+    HAUL__ASSERT(0 <= p->shards.stage && p->shards.stage < (int)(sizeof shards / sizeof *shards));
     if (p->tree.ranks == 1 && !p->pipe)
         return HAUL_OK;
     if (p->pipe)

@@ -37,6 +37,7 @@ static uint64_t seed_of(const haul_parallel *p, int64_t step, int piece)
 
 static haul_status check_turn(const haul_parallel *p, int64_t step)
 {
+    HAUL__ASSERT(0 <= p->done && p->done <= p->count);
     if (p->dry != haul__is_dry())
         return haul__fail(HAUL_STATE, BEGIN, "parallel",
                           p->dry
@@ -335,6 +336,7 @@ static haul_status end_stage(haul_parallel *p, haul_status status)
     if (!status && !scope)
         status = haul_error_status();
     p->done += !status;
+    HAUL__ASSERT(p->done <= p->count);
     if (scope && p->done == p->count)
         status = reduce(p);
     if (scope)

@@ -170,6 +170,7 @@ static haul_status run_units(void *context, haul_tensor *const *inputs, int coun
     const units_run *r = context;
     const char      *path = r->paths;
     haul_tensor     *now = inputs[0];
+    HAUL__ASSERT(count == 1 && r->count > 0);
     (void)count;
     for (int u = 0; u < r->count && !haul__failed(now); u++, path += strlen(path) + 1) {
         haul_tensor *next = haul_call_child(r->module, path, now);
@@ -194,6 +195,7 @@ static haul_tensor *call_again(const haul__pipe *p, int first, int end, haul_ten
     haul_tensor *y = NULL;
     for (int u = first; u < end; u++)
         size += strlen(p->cut.units[u].path) + 1;
+    HAUL__ASSERT(first < end);
     units_run *r = haul__malloc(sizeof *r + size);
     if (!r) {
         haul__fail_memory(CALL, sizeof *r + size);
@@ -206,6 +208,7 @@ static haul_tensor *call_again(const haul__pipe *p, int first, int end, haul_ten
         memcpy(r->paths + used, p->cut.units[u].path, length);
         used += length;
     }
+    HAUL__ASSERT(used == size);
     const haul__recompute_body body = {
         .operation = CALL, .run = run_units, .release = release_units, .context = r, .result_count = 1};
     return haul__recompute(&body, &x, 1, &y) ? haul__failed_tensor() : y;

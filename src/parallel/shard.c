@@ -513,6 +513,7 @@ static haul_status bring_all(const haul__shards *s, const haul_optimizer *o, car
     int64_t    *bytes = haul__calloc((size_t)ranks, 2 * sizeof *bytes);
     haul_status status = bytes ? share_cards(s, o, cards) : haul__fail_memory(GATHER, (size_t)ranks * sizeof *bytes);
     for (int i = 0; i < count && !status; i++) {
+        HAUL__ASSERT(0 <= s->owners[i] && s->owners[i] < ranks);
         const card *c = &cards[s->owners[i] * count + i];
         if (s->owners[i] == 0 || !c->states)
             continue;
