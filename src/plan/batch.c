@@ -303,6 +303,7 @@ static bool try_batch(const haul__batch_request *r, const haul__batch_watch *wat
     if (status || !goes_on(watch))
         return false;
     HAUL__ASSERT(!c->count || c->trials[c->count - 1].batch < batch); /* the smallest first */
+    HAUL__ASSERT(c->count < HAUL__MOST_BATCH_TRIALS);
     c->trials[c->count++] = trial;
     return true;
 }

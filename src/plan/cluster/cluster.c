@@ -206,7 +206,8 @@ static void predict(search *f, haul__cluster_plan *out, haul__cluster_stage *eac
 {
     const haul__layout  *l = &out->layout;
     const haul__exchange x = exchange_of(f->request, l);
-    int64_t              alone = 0;
+    HAUL__ASSERT(0 < l->stages && l->stages <= HAUL__CLUSTER_STAGES);
+    int64_t alone = 0;
     f->sharers = f->request->device ? 1 : (int)smaller(f->request->per_host, out->devices);
     for (int s = 0; s < l->stages; s++) {
         f->stages[s] = f->cut[s];
@@ -258,6 +259,7 @@ static haul_status add_plan(search *f, haul__layout layout)
     plan.hosts = (int)haul__ceil_div(plan.devices, f->request->per_host);
     HAUL__ASSERT(plan.devices <= f->request->devices && layout.parts >= 1);
     predict(f, &plan, NULL);
+    HAUL__ASSERT((size_t)p->count < f->room);
     p->items[p->count++] = plan;
     return HAUL_OK;
 }

@@ -297,6 +297,7 @@ haul__units_memory haul__units_memory_of(const haul__units *u, int first, int en
     haul__units_memory out = {0};
     int64_t            now = 0;
     bool               forward = true;
+    HAUL__ASSERT(0 <= first && first <= end && end <= u->count);
     memset(change, 0, (n + 1) * sizeof *change);
     for (size_t i = 0; i < u->graph.tensor_count; i++) {
         const haul__place_tensor *t = &u->graph.tensors[i];

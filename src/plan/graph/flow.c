@@ -94,6 +94,7 @@ static int64_t path_room(search *s, int v)
 
 static void push_path(search *s, int v, int64_t amount)
 {
+    HAUL__ASSERT(amount > 0);
     while (s->nodes[v].parent != TERMINAL) {
         const int arc = s->nodes[v].parent, up = parent_of(s, v);
         int64_t  *room = tree_room(s, v);

@@ -115,6 +115,7 @@ static void add_operation(run *r, size_t i)
         t->compute = ready = start + o->cost[on];
         t->number += on > 0;
     }
+    HAUL__ASSERT(ready >= 0);
     for (int k = s->made[i]; k < s->made[i + 1]; k++) {
         const size_t tensor = (size_t)s->makes[k];
         s->ready[tensor * (size_t)s->graph->device_count + (size_t)on] = ready;
