@@ -102,6 +102,7 @@ static haul_status factor_large(const haul__call *c, haul__part a)
     haul__part minus = haul__temporary_part(c, a.t->dtype, a.count, a.rows, HAUL__SMALL);
     if (!inverse.t || !minus.t)
         return haul_error_status();
+    HAUL__ASSERT(a.rows == a.columns);
     for (int64_t at = 0; at < a.rows; at += HAUL__SMALL) {
         const int64_t    width = a.rows - at < HAUL__SMALL ? a.rows - at : HAUL__SMALL, next = at + width;
         const haul__part top = haul__part_of(a, at, at, width, width);

@@ -113,6 +113,7 @@ static haul_status jacobi(haul__call *c)
                      .turned_at = rows->offset};
     HAUL__ASSERT(v->count == a->count && w->count * p.n == a->count);
     p.items = haul__matrices(given).count;
+    HAUL__ASSERT(p.items * p.n * p.n == a->count);
     return haul__launch_kernel(c, HAUL__K_eigh, a->dtype, HAUL__OUT(w, v, a, rows), HAUL__PARAMS(p),
                                .grain = 1 + 16384 / (p.n * p.n * p.n + 1));
 }
@@ -135,6 +136,7 @@ static void gradient(haul__gradient *g)
 {
     haul_tensor *w = g->saved_results[W], *v = g->saved_results[V], *inner = HAUL_NONE;
     haul_tensor *one = haul_triu(haul_tril(haul_ones_like(v), 0), 0);
+    HAUL__ASSERT(v->shape.ndim == w->shape.ndim + 1);
     if (!haul__is_none(g->results[V])) {
         haul_tensor *apart = haul_sub(haul_unsqueeze(w, -2), haul_unsqueeze(w, -1));
         haul_tensor *turned = haul_div(haul_matmul(haul__adjoint(v), g->results[V]), haul_add(apart, one));

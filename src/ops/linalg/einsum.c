@@ -205,6 +205,7 @@ static haul_tensor *multiply_elements(term *a, term *b, const plan *p)
     haul_tensor *y = haul_mul(x, with_ones(b->t, both, p->count[OF_A]));
     if (!summed || haul__failed(y))
         return y;
+    HAUL__ASSERT(y->shape.ndim == both + p->count[OF_A] + p->count[OF_B] + summed);
     haul_reduce_options o = {.x = y};
     for (int i = 0; i < summed; i++)
         o.haul__axes.axes[o.haul__axes.count++] = i - summed;
@@ -313,6 +314,7 @@ static haul_status read_labels(reader *r, int room, term *out)
         r->at += 3;
         ellipsis = 1;
     }
+    HAUL__ASSERT(out->count <= LABELS);
     return HAUL_OK;
 }
 
@@ -470,6 +472,7 @@ static haul_status tensordot(haul__call *c)
         a.labels[d] = (signed char)d;
         b.labels[d] = (signed char)(HAUL_MAX_DIMS + d);
     }
+    HAUL__ASSERT(at->count <= HAUL_MAX_DIMS);
     for (int i = 0; i < at->count; i++) {
         int in_a, in_b;
         if (haul__axis(at->axes[0][i], a.count, c->operation->name, &in_a) ||
@@ -486,6 +489,7 @@ static haul_status tensordot(haul__call *c)
     kept = labels_of(&a) ^ labels_of(&b);
     if (multiply(c, &a, &b, kept))
         return haul_error_status();
+    HAUL__ASSERT(haul__failed(a.t) || a.count == a.t->shape.ndim);
     c->results[0] = a.t;
     return HAUL_OK;
 }

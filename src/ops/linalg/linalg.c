@@ -246,6 +246,7 @@ haul_status haul__check_system(const haul__call *c, haul__system *out)
         return haul_error_status();
     out->a_lead = matrices_in(&lead_a) == 1 ? lead_a : out->lead;
     HAUL__ASSERT(out->lead.ndim + 2 <= HAUL_MAX_DIMS);
+    HAUL__ASSERT(out->a_lead.ndim <= out->lead.ndim);
     return HAUL_OK;
 }
 

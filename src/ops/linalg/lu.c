@@ -162,6 +162,7 @@ static haul_status factor_large(const haul__call *c, lu_params *p, haul__part lu
         return haul_error_status();
     for (p->first = 0; p->first < p->n; p->first += BLOCK) {
         p->width = p->n - p->first < BLOCK ? p->n - p->first : BLOCK;
+        HAUL__ASSERT(0 < p->width && p->width <= BLOCK);
         if (factor_block(c, p, lu, order, pivots))
             return haul_error_status();
         p->items = lu.count * parts;

@@ -217,6 +217,7 @@ static void gradient(haul__gradient *g)
     haul_tensor  *gq = haul__is_none(g->results[Q]) ? haul_zeros_like(q) : g->results[Q];
     haul_tensor  *gr = haul__is_none(g->results[R]) ? haul_zeros_like(r) : g->results[R];
     const int64_t m = r->shape.dims[r->shape.ndim - 2], n = r->shape.dims[r->shape.ndim - 1];
+    HAUL__ASSERT(m <= n);
     if (m == n) {
         g->operands[0] = gradient_of(q, r, gq, gr);
         return;
@@ -263,6 +264,7 @@ static haul_status lstsq(haul__call *c)
         x = haul__solve_triangular_for(r, haul_matmul(haul__adjoint(q), b), true, false, HAUL__SINGULAR(lstsq));
     else
         x = haul_matmul(q, haul__solve_triangular_for(r, b, true, true, HAUL__SINGULAR(lstsq)));
+    HAUL__ASSERT(haul__failed(x) || x->shape.dims[x->shape.ndim - 2] == s.n);
     c->results[0] = s.vector ? haul_squeeze(x, -1) : x;
     return HAUL_OK;
 }

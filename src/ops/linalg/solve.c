@@ -72,6 +72,7 @@ static haul_status solve_infer(haul__call *c)
     haul__system      s;
     if (haul__check_square(c, A) || haul__check_system(c, &s))
         return haul_error_status();
+    HAUL__ASSERT(s.m == s.n);
     a->vector = s.vector;
     const haul_dtype dtype = c->operands[A]->dtype;
     const haul_shape x = haul__shape_with(&s.lead, s.n, s.vector ? -1 : s.k);
@@ -106,12 +107,14 @@ static haul_status solve_compute(haul__call *c)
     haul__system            s;
     if (haul__check_system(c, &s))
         return haul_error_status();
+    HAUL__ASSERT(s.m == s.n);
     const haul_shape lu_shape = haul__shape_with(&s.a_lead, s.n, s.n),
                      order_shape = haul__shape_with(&s.a_lead, s.n, -1);
     haul_tensor *lu = result_or(c, LU, x->dtype, &lu_shape), *order = result_or(c, ORDER, HAUL_I64, &order_shape);
     haul_tensor *pivots = haul__temporary(c, HAUL_I64, &order_shape);
     if (!lu || !order || !pivots)
         return haul_error_status();
+    HAUL__ASSERT(lu->dtype == c->operands[A]->dtype && b->dtype == x->dtype);
     if (haul__copy_elements(lu, c->operands[A], c->operation->name) ||
         haul__factor_lu(c, haul__matrices(lu), order, pivots, HAUL__SINGULAR(solve)))
         return haul_error_status();
@@ -141,6 +144,7 @@ static void solve_gradient(haul__gradient *g)
         gb = haul_solve(haul__adjoint(g->saved[A]), given);
     else
         gb = HAUL__APPLY(solve_transposed, NULL, g->saved_results[LU], g->saved_results[ORDER], given);
+    HAUL__ASSERT(haul__failed(gb) || haul__shape_equal(&gb->shape, &given->shape));
     if (haul__wanted(g, A))
         g->operands[A] = haul_neg(haul_matmul(gb, haul__adjoint(x)));
     g->operands[B] = a->vector ? haul_squeeze(gb, -1) : gb;

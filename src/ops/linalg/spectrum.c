@@ -86,6 +86,7 @@ static task task_of(haul__call *c, haul_status (*jacobi)(haul__call *c))
                                  .n = m.columns,
                                  .a_offset = c->operands[0]->offset};
     HAUL__ASSERT(c->result_count == RESULTS || c->result_count == RESULTS - 1);
+    HAUL__ASSERT(m.count * m.rows * m.columns == c->operands[0]->count);
     t.problem.values_offset = result_of(&t, 0)->offset;
     t.problem.left_offset = result_of(&t, 1)->offset;
     t.problem.right_offset = t.problem.svd ? result_of(&t, 2)->offset : 0;
@@ -152,6 +153,7 @@ static haul_status run_turned_library(haul__stream *stream, const haul__command 
     const int            outs = s.svd ? TURNED : LEFT;
     const haul__storage *scratch = command->write_count > outs ? command->buffers[outs].storage : NULL;
     HAUL__ASSERT(command->write_count == outs || command->write_count == outs + 1);
+    HAUL__ASSERT(!scratch || scratch->bytes > 0);
     s.a = haul__library_output(command, COPY);
     s.info = haul__library_output(command, INFO);
     s.values = haul__library_output(command, VALUES);
@@ -230,6 +232,7 @@ static haul_status finish(const turned *d, bool tall)
     const haul__call     *c = d->t->call;
     const haul__spectrum *s = &d->t->problem;
     const uint32_t        check = haul__index_check(s->svd ? HAUL__CHECK_svd : HAUL__CHECK_eigh, 0);
+    HAUL__ASSERT(s->turned && (s->svd || !tall));
     if (mark(d, d->at[VALUES], 1, s->m, false, check))
         return haul_error_status();
     if (!s->svd)
@@ -250,6 +253,7 @@ static haul_status run_turned(task *t, const haul__implementation *by, int64_t *
     const bool      tall = haul__matrices(c->operands[0]).rows > s->m;
     haul_tensor    *from = tall ? haul__turned(c, c->operands[0]) : c->operands[0];
     HAUL__ASSERT(s->turned && s->m <= s->n);
+    HAUL__ASSERT(!tall || s->svd);
     if (!from || prepare(&d, from))
         return haul_error_status();
     s->a_offset = d.at[COPY]->offset;
@@ -284,6 +288,7 @@ static haul_status run(void *of, const haul__implementation *by, int64_t *refuse
     task *t = of;
     if (t->problem.turned)
         return run_turned(t, by, refused);
+    HAUL__ASSERT(t->call->result_count <= RESULTS);
     haul_tensor *results[RESULTS] = {result_of(t, 0), result_of(t, 1), result_of(t, 2)};
     return haul__call_library(t->call, &(haul__library){.by = by,
                                                         .run = run_library,

@@ -143,6 +143,7 @@ static haul_status jacobi(haul__call *c)
                     .v_at = others->offset};
     HAUL__ASSERT(p.k <= p.length && p.k == rows->shape.dims[last - 1]);
     p.items = haul__matrices(rows).count;
+    HAUL__ASSERT(p.items * p.k * p.length == rows->count);
     if (haul__launch_kernel(c, HAUL__K_svd, a->dtype, HAUL__OUT(s, rows, others), HAUL__PARAMS(p),
                             .grain = 1 + 16384 / (p.k * p.k * p.length + 1)))
         return haul_error_status();
@@ -196,6 +197,7 @@ static void gradient(haul__gradient *g)
     haul_tensor  *all = haul_matmul(haul_matmul(u, inner), vt);
     const int64_t m = u->shape.dims[u->shape.ndim - 2], n = vt->shape.dims[vt->shape.ndim - 1];
     const int64_t k = s->shape.dims[s->shape.ndim - 1];
+    HAUL__ASSERT(k == (m < n ? m : n));
     if (m > k && !haul__is_none(g->results[U]))
         all = haul_add(all, haul_matmul(haul_div(haul_sub(gu, haul_matmul(u, of_u)), row), vt));
     if (n > k && !haul__is_none(g->results[VT]))
@@ -251,6 +253,7 @@ static haul_status pinv(haul__call *c)
         return haul_error_status();
     const int64_t m = u->shape.dims[u->shape.ndim - 2], n = vt->shape.dims[vt->shape.ndim - 1];
     const double  precision = s->dtype == HAUL_F32 ? 0x1p-23 : 0x1p-52, longer = (double)(m > n ? m : n);
+    HAUL__ASSERT(s->shape.dims[s->shape.ndim - 1] == (m < n ? m : n));
     if (!s->count) {
         haul_shape shape = a->shape;
         shape.dims[shape.ndim - 2] = n;

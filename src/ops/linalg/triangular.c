@@ -116,6 +116,7 @@ haul_status haul__solve_triangle(const haul__call *c, haul__part t, haul__part x
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t first = (how.upper ? blocks - 1 - b : b) * HAUL__SMALL;
         const int64_t rows = x.rows - first < HAUL__SMALL ? x.rows - first : HAUL__SMALL;
+        HAUL__ASSERT(0 < rows && rows <= HAUL__SMALL);
         if (solve_block(c, haul__part_of(t, first, first, rows, rows), haul__part_of(x, first, 0, rows, x.columns), how,
                         first, false) ||
             update_rest(c, t, x, how.upper, first, rows, work))
@@ -166,6 +167,7 @@ static haul_status compute(haul__call *c)
     if (!haul__shape_equal(&lead, &s.a_lead) && !(t = haul__copy_matrices(c, t, &s.a_lead, 2)))
         return haul_error_status();
     haul__part matrices = haul__matrices(t);
+    HAUL__ASSERT(matrices.rows == matrices.columns);
     if (a->transposed)
         matrices = haul__part_transposed(matrices);
     return haul__solve_triangle(
@@ -191,6 +193,7 @@ static void gradient(haul__gradient *g)
     }
     haul_tensor *gb =
         haul_solve_triangular(g->saved[0], given, .upper = a->upper, .transposed = !a->transposed, .unit = a->unit);
+    HAUL__ASSERT(haul__failed(gb) || haul__shape_equal(&gb->shape, &given->shape));
     if (haul__wanted(g, 0)) {
         haul_tensor *all =
             haul_neg(a->transposed ? haul_matmul(x, haul__adjoint(gb)) : haul_matmul(gb, haul__adjoint(x)));
