@@ -509,6 +509,7 @@ static double *memory_of_ranks(const trainer *t, haul_status *status)
 static int tell_done(trainer *t, double began, const double *rank_bytes)
 {
     const spilled_bytes   spilled = trainer_spilled(t);
+    const exchange_time   exchange = ranks_exchange_time(t);
     haul_recording_report steps = {.followed = 0};
     report_done           d = {.device = t->device,
                                .step_seconds = samples_median(&t->counts.seconds),
@@ -521,6 +522,8 @@ static int tell_done(trainer *t, double began, const double *rank_bytes)
                                .in_pieces = t->parallel != NULL,
                                .ranks = t->ranks.count,
                                .group_bytes = ranks_bytes(t),
+                               .exchange_seconds = exchange.seconds,
+                               .hidden_share = exchange.hidden,
                                .state_bytes = t->options->shard || t->options->stages ? rank_bytes : NULL,
                                .rank_peak_bytes = rank_bytes ? rank_bytes + t->ranks.count : NULL,
                                .waits = haul_sync_count() - t->counts.waits_before,

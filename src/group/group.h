@@ -38,8 +38,14 @@ haul_group *haul__group_of_number(int64_t number, const char *operation);
 /* What this process has done in all groups since it began, for statistics. */
 typedef struct haul__group_count {
     int64_t collectives, sent_bytes;
+    int64_t exchange_ns, hidden_ns; /* as haul__group_exchanged counts them */
 } haul__group_count;
 haul__group_count haul__group_counts(void);
+
+/* Counts the time of a step in which exchanges of gradients were under way, and its part during the backward pass. */
+void haul__group_exchanged(haul_group *group, int64_t exchange_ns, int64_t hidden_ns);
+/* The same of one rank, the one of this process in the group. Other counts are 0. */
+haul__group_count haul__group_exchange_time(const haul_group *group);
 
 /* The rank of this process among those that its launcher started, and how many they are. Where threads of this process
  * are ranks, -1 and how many. Otherwise -1 and 0: until haul_group_get has found the ranks, and in the child of a
@@ -56,6 +62,8 @@ void haul__group_threads(int change);
 /* Waits for a work and frees it. `work` may be NULL, the result of a call that failed: then the recorded error is
  * returned. In a dry run nothing is moved. */
 haul_status haul__work_wait(haul__work *work);
+/* The same, and says when the work began and when it was over, by haul__now_ns; 0 and 0 in a dry run. */
+haul_status haul__work_wait_timed(haul__work *work, int64_t *begin, int64_t *end);
 /* True if waiting would return at once. */
 bool haul__work_is_done(const haul__work *work);
 

@@ -89,11 +89,29 @@ haul_status haul__work_over(haul__work *w)
     return HAUL_OK;
 }
 
-static atomic_llong all_begun, all_sent;
+static atomic_llong all_begun, all_sent, all_exchange_ns, all_hidden_ns;
 
 haul__group_count haul__group_counts(void)
 {
-    return (haul__group_count){.collectives = atomic_load(&all_begun), .sent_bytes = atomic_load(&all_sent)};
+    return (haul__group_count){.collectives = atomic_load(&all_begun),
+                               .sent_bytes = atomic_load(&all_sent),
+                               .exchange_ns = atomic_load(&all_exchange_ns),
+                               .hidden_ns = atomic_load(&all_hidden_ns)};
+}
+
+void haul__group_exchanged(haul_group *group, int64_t exchange_ns, int64_t hidden_ns)
+{
+    HAUL__ASSERT(0 <= hidden_ns && hidden_ns <= exchange_ns);
+    atomic_fetch_add(&all_exchange_ns, exchange_ns);
+    atomic_fetch_add(&all_hidden_ns, hidden_ns);
+    atomic_fetch_add(&group->exchange_ns, exchange_ns);
+    atomic_fetch_add(&group->hidden_ns, hidden_ns);
+}
+
+haul__group_count haul__group_exchange_time(const haul_group *group)
+{
+    return (haul__group_count){.exchange_ns = atomic_load(&group->exchange_ns),
+                               .hidden_ns = atomic_load(&group->hidden_ns)};
 }
 
 void haul__group_sends(haul_group *group, int64_t bytes)
@@ -341,8 +359,8 @@ static void report_end(const haul__work *w)
 static haul__work *pass_on(haul__work *w)
 {
     const bool reports = (w->collective || w->numbered) && haul__watched(HAUL_EVENT_COLLECTIVE);
-    if (reports)
-        w->first_ns = haul__now_ns();
+    w->reports = reports;
+    w->first_ns = haul__now_ns();
     w = w->group->engine->kind->called == HAUL__CALLED_BY_RANK ? haul__rank_take(w) : haul__group_thread_take(w);
     if (w && reports)
         report_begin(w);
@@ -385,16 +403,30 @@ bool haul__work_is_done(const haul__work *w)
     return !w || atomic_load(&w->done);
 }
 
-haul_status haul__work_wait(haul__work *w)
+static void wait_for(haul__work *w)
 {
-    if (!w)
-        return haul_error_status();
     if (!atomic_load(&w->done) && w->group->engine->kind->called == HAUL__CALLED_BY_RANK)
         haul__rank_wait(w);
     else if (!atomic_load(&w->done))
         haul__group_thread_wait(w);
-    HAUL__ASSERT(atomic_load(&w->done) && w->over);
-    if (w->first_ns)
+    HAUL__ASSERT(atomic_load(&w->done) && w->over && w->first_ns <= w->over_ns);
+}
+
+haul_status haul__work_wait_timed(haul__work *w, int64_t *begin, int64_t *end)
+{
+    if (w)
+        wait_for(w);
+    *begin = w ? w->first_ns : 0;
+    *end = w ? w->over_ns : 0;
+    return haul__work_wait(w);
+}
+
+haul_status haul__work_wait(haul__work *w)
+{
+    if (!w)
+        return haul_error_status();
+    wait_for(w);
+    if (w->reports)
         report_end(w);
     haul_status status = w->status;
     if (status && w->error)

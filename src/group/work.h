@@ -66,7 +66,8 @@ struct haul__work {
     bool        numbered; /* a message of an operation: events report it, and other ranks get its error */
     uint64_t    number;
     int64_t     begun_ns; /* when it began, or last got on */
-    int64_t     first_ns; /* when it began, for events; 0: no event says so */
+    bool        reports;  /* events say when it begins and ends */
+    int64_t     first_ns; /* when it began; 0: no other rank takes part */
     int64_t     over_ns;  /* when it was over, if first_ns is not 0 */
     int64_t     sent;     /* elements, in bytes */
     int         asked;    /* roll calls about it */
@@ -123,6 +124,7 @@ struct haul_group {
     int64_t             offers;                            /* guarded by the lock of the works */
     atomic_ullong       begun;                             /* collectives */
     atomic_llong        sent_bytes;                        /* elements only */
+    atomic_llong        exchange_ns, hidden_ns;            /* of gradients */
     int64_t            *messages_sent, *messages_received; /* of operations, to and from each rank */
     haul__own_message  *own_messages;
     bool                broken; /* a collective has failed: guarded by the lock of the works */

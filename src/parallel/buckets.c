@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/system/clock.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/tensor.h"
+#include "parallel/hidden.h"
 
 #define BACKWARD "haul_parallel_backward"
 
@@ -105,7 +107,7 @@ static haul_status wait_for(haul__bucket *bucket)
 {
     haul__work *exchange = bucket->exchange;
     bucket->exchange = NULL;
-    return haul__work_wait(exchange);
+    return haul__work_wait_timed(exchange, &bucket->begin_ns, &bucket->end_ns);
 }
 
 /* Keeps a copy of this rank's part of a sum, and frees the rest. */
@@ -239,6 +241,7 @@ haul_status haul__buckets_take(haul_tensor *leaf, void *context)
 
 static haul_status gather_missing(haul__buckets *b)
 {
+    b->pass_over_ns = haul__now_ns();
     haul_status status = HAUL_OK;
     for (int i = 0; i < b->flat->bucket_count && !status; i++)
         if (!b->list[i].gathered)
@@ -263,6 +266,14 @@ haul_status haul__buckets_finish_with(haul__buckets *b, haul_tensor *rest)
 
 /* ---- the end ---- */
 
+static void count_time(const haul__buckets *b)
+{
+    haul__exchange_time time = {.all = 0};
+    for (int i = 0; i <= b->flat->bucket_count; i++)
+        haul__exchange_time_add(&time, b->list[i].begin_ns, b->list[i].end_ns, b->pass_over_ns);
+    haul__group_exchanged(b->group, time.all, time.hidden);
+}
+
 haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums)
 {
     haul_status status = settle(b, 0);
@@ -274,6 +285,8 @@ haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums)
             status = wait_for(bucket);
         sums[i] = divided ? haul__optional(bucket->part) : bucket->sums.nodes[0].sum;
     }
+    if (!status && b->tree.ranks > 1)
+        count_time(b);
     return status;
 }
 

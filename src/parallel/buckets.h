@@ -24,6 +24,7 @@ typedef struct haul__bucket {
     haul_tensor     *deferred; /* the numbers of this piece, which are not in `sums` yet; holds a reference, or NULL */
     int              left;     /* parameters whose gradients of this piece are not complete */
     bool             gathered; /* the numbers of this piece are in `sums`, or deferred */
+    int64_t          begin_ns, end_ns; /* of the exchange, when it is over */
 } haul__bucket;
 
 typedef struct haul__buckets {
@@ -38,6 +39,7 @@ typedef struct haul__buckets {
     bool    defers;  /* what it gathers is deferred */
     int     begun;   /* exchanges of this step, if it is the last piece */
     int     settled; /* with owners: those of them that are over, and whose buckets are freed but for the own parts */
+    int64_t pass_over_ns; /* when the backward pass of the piece had computed all gradients */
 
     int  *seen; /* parameters in the order in which they were complete first; NULL once that is the order of buckets */
     int   seen_count;

@@ -43,6 +43,7 @@ for launcher in "${launchers[@]}"; do
         same small "small-$name-$n"
         check "$n ranks in the log" test "$(value "small-$name-$n/log.jsonl" done ranks)" = $n
         check "bytes in the log" test "$(value "small-$name-$n/log.jsonl" done group_bytes)" -gt 100000
+        check "followed pieces hide nothing" test "$(value "small-$name-$n/log.jsonl" done hidden_share)" = 0
         check "the ranks at the beginning" grep -q "in 8 pieces on $n ranks, adamw" out
         check "and at the end" grep -q "ranks  *$n; rank 0 sent" out
         check "one rank prints" test "$(grep -c 'Done' out)" -eq 1
@@ -51,6 +52,11 @@ for launcher in "${launchers[@]}"; do
 done
 ranks 0 3 "$first" train "${norms[@]}" --run norms-3
 same norms norms-3
+
+# The first bucket begins before the backward pass is over, and the last one after it.
+hidden=$(value norms-3/log.jsonl done hidden_share)
+check "a part of the exchange is hidden" awk -v s="$hidden" 'BEGIN { exit !(s > 0 && s < 1) }'
+check "and shown" grep -q 'exchange  *.* of rank 0, [0-9]*% of it behind backward passes' out
 
 # Followed pieces, and why others are not.
 check "all but the first piece" test "$(value small-${first%% *}-2/log.jsonl done followed)" = 23

@@ -343,6 +343,8 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_seconds(event, "spill_file_seconds", d->spill_file_seconds);
     put_count(event, "ranks", d->ranks);
     put_count(event, "group_bytes", d->group_bytes);
+    put_seconds(event, "exchange_seconds", d->exchange_seconds);
+    json_number(event, "hidden_share", d->hidden_share);
     put_ranks(event, d);
     put_count(event, "waits", d->waits);
     put_count(event, "followed", d->followed);

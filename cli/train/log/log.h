@@ -136,6 +136,8 @@ typedef struct report_done {
     const char   *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
     int           ranks;                       /* that trained together */
     int64_t       group_bytes;                 /* that rank 0 sent to the others */
+    double        exchange_seconds;            /* in which rank 0 exchanged gradients */
+    double        hidden_share;                /* of them, behind its backward passes; NAN: it exchanged none */
     const double *state_bytes;                 /* of the optimizer's state on each rank, with --shard; else NULL */
     const double *rank_peak_bytes;             /* the peak of each rank's memory; NULL: not known */
     int64_t       waits;                       /* how often the training thread came to wait for a device */

@@ -1,6 +1,7 @@
 #include "cli/train/pieces/ranks.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,6 +267,15 @@ int64_t ranks_bytes(const trainer *t)
 {
     haul_group_properties group = {.sent_bytes = 0};
     return t->ranks.count > 1 && !haul_group_describe(t->ranks.group, &group) ? group.sent_bytes : 0;
+}
+
+exchange_time ranks_exchange_time(const trainer *t)
+{
+    haul__group_count count = {.exchange_ns = 0};
+    if (t->ranks.count > 1)
+        count = haul__group_exchange_time(t->ranks.group);
+    return (exchange_time){.seconds = (double)count.exchange_ns / 1e9,
+                           .hidden = count.exchange_ns ? (double)count.hidden_ns / (double)count.exchange_ns : NAN};
 }
 
 bool ranks_pass_on(const trainer *t)

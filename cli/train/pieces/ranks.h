@@ -70,6 +70,12 @@ haul_status ranks_all(const trainer *t, bool *holds);
 /* Bytes that this rank has sent to others. */
 int64_t ranks_bytes(const trainer *t);
 
+/* Seconds in which this rank's exchanges of gradients were under way, and the share of them behind backward passes. */
+typedef struct exchange_time {
+    double seconds, hidden; /* hidden: NAN without exchanges */
+} exchange_time;
+exchange_time ranks_exchange_time(const trainer *t);
+
 /* A rank that ends with this exit code ends the others, too, if they do not end by themselves. Threads end by what
  * their functions return. */
 void ranks_close(trainer *t, int code);

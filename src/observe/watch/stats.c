@@ -186,6 +186,8 @@ static const statistic table[] = {
 
     {"groups.sent_bytes", "bytes", "Bytes of elements sent to other ranks of process groups.", GROUPS(sent_bytes)},
     {"groups.collectives", "collectives", "Collectives of process groups begun.", GROUPS(collectives)},
+    {"groups.exchange_time", "ns", "Time in which exchanges of gradients were under way.", GROUPS(exchange_ns)},
+    {"groups.hidden_time", "ns", "Of exchange_time: while the backward pass went on.", GROUPS(hidden_ns)},
 
     {"sync.waits", "waits", "How often the thread waited for work that was not done.", WAITS(waited.events)},
     {"sync.wait_time", "ns", "Time that the thread spent in these waits.", WAITS(waited.duration)},
