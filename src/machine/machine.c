@@ -206,3 +206,27 @@ int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_
     return haul__ps_add(time_of_link(haul__machine_link_of(m, from, 0), bytes, pinned),
                         time_of_link(haul__machine_link_of(m, 0, to), bytes, pinned));
 }
+
+/* ---- ranks that share the CPU ---- */
+
+/* As many parts of the CPU as its cores are divided into, and those that so many ranks would take. */
+static int64_t wanted_of(const haul__machine_device *cpu, int64_t ranks, int64_t *all)
+{
+    const bool known = cpu->threads > 0 && cpu->cores > 0;
+    *all = known ? cpu->cores : 1;
+    return known ? ranks * smaller(cpu->threads, cpu->cores) : ranks;
+}
+
+int64_t haul__machine_divided(const haul__machine *m, int64_t ps, int64_t ranks)
+{
+    int64_t       all;
+    const int64_t wanted = wanted_of(&m->devices[0], ranks, &all);
+    HAUL__ASSERT(ranks >= 1 && all >= 1);
+    return wanted > all ? haul__ps_times(ps, wanted) / all : ps;
+}
+
+bool haul__machine_is_busy(const haul__machine *m, int64_t ranks)
+{
+    int64_t all;
+    return wanted_of(&m->devices[0], ranks, &all) >= all;
+}

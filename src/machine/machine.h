@@ -53,12 +53,14 @@ typedef struct haul__machine_learnt {
 } haul__machine_learnt;
 
 typedef struct haul__machine_device {
-    char               name[HAUL__MACHINE_NAME];  /* "cuda:0"; the first device is the host, "cpu" */
-    char               model[HAUL__MACHINE_TEXT]; /* the vendor's name; may be empty */
-    int64_t            memory_bytes;
-    bool               shares_host_memory;
-    int64_t            launch_ns;        /* that each command of an operation takes in addition */
-    int64_t            bytes_per_second; /* of its memory: reads and writes together */
+    char    name[HAUL__MACHINE_NAME];  /* "cuda:0"; the first device is the host, "cpu" */
+    char    model[HAUL__MACHINE_TEXT]; /* the vendor's name; may be empty */
+    int64_t memory_bytes;
+    bool    shares_host_memory;
+    int64_t launch_ns;        /* that each command of an operation takes in addition */
+    int64_t bytes_per_second; /* of its memory: reads and writes together */
+    int     threads, cores;   /* of this computer's CPU: of the measurement, and that a process may use; else
+                               * 0: all cores worked. Not in files. */
     int                rate_count;
     haul__machine_rate rates[HAUL__MACHINE_RATES];
 
@@ -84,6 +86,12 @@ typedef struct haul__machine {
     haul__machine_device devices[HAUL__MACHINE_DEVICES];
     haul__machine_link   links[HAUL__MACHINE_LINKS];
 } haul__machine;
+
+/* The time of computing for one of so many ranks on the machine's CPU, which takes `ps` without the others. The cores
+ * are divided among the ranks where these have more threads. */
+int64_t haul__machine_divided(const haul__machine *m, int64_t ps, int64_t ranks);
+/* True if no core is left by so many ranks. */
+bool haul__machine_is_busy(const haul__machine *m, int64_t ranks);
 
 /* ---- making ---- */
 

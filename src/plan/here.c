@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/system/clock.h"
+#include "base/system/cores.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "device/speeds.h"
@@ -93,6 +94,10 @@ static haul_status find(const char *operation, haul_device *device, haul__here_m
                             haul_device_name(device));
     else if (!*out)
         status = measure_and_store(operation, device, out);
+    if (*out && device == haul_cpu()) {
+        (*out)->devices[0].threads = haul_num_threads();
+        (*out)->devices[0].cores = haul__core_count();
+    }
     return status;
 }
 

@@ -427,6 +427,27 @@ static void test_stages_on_cpu(void **state)
     haul__cluster_free(&alone);
 }
 
+/* Stages of one thread have a core each. */
+static void test_stages_on_cores(void **state)
+{
+    (void)state;
+    haul__machine        *host = haul__malloc(sizeof *host);
+    haul__cluster_request r = request_of(2), apart = r;
+    assert_non_null(host);
+    *host = *machine;
+    host->devices[0].threads = 1;
+    host->devices[0].cores = 2;
+    r.machine = host;
+    r.device = apart.device = 0;
+    r.only = apart.only = (haul__layout){2, 1, 0, 1};
+    apart.per_host = 1;
+    haul__cluster_plans together = find(&r), alone = find(&apart);
+    assert_true(together.items[0].compute_ps == alone.items[0].compute_ps);
+    haul__cluster_free(&together);
+    haul__cluster_free(&alone);
+    haul__free(host);
+}
+
 /* ---- the choice ---- */
 
 static void test_choice(void **state)
@@ -524,14 +545,23 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_host),   cmocka_unit_test(test_as_ranks),
-        cmocka_unit_test(test_shards),        cmocka_unit_test(test_equal_stages),
-        cmocka_unit_test(test_copies),        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_paths),         cmocka_unit_test(test_kept_activations),
-        cmocka_unit_test(test_stages_on_cpu), cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_received),
-        cmocka_unit_test(test_one_host),      cmocka_unit_test(test_shards_of_large_networks),
-        cmocka_unit_test(test_refused_sizes), cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_shared_host),
+        cmocka_unit_test(test_as_ranks),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_equal_stages),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_kept_activations),
+        cmocka_unit_test(test_stages_on_cpu),
+        cmocka_unit_test(test_stages_on_cores),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_received),
+        cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_shards_of_large_networks),
+        cmocka_unit_test(test_refused_sizes),
+        cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

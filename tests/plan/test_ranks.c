@@ -145,6 +145,51 @@ static void test_one_host(void **state)
     assert_int_equal(two.update_ps, 2 * one.update_ps);
 }
 
+/* Ranks of one thread have cores of their own until there are more of them than cores. */
+static void test_cores_of_a_host(void **state)
+{
+    (void)state;
+    static const struct {
+        int ranks, threads, cores, times, of; /* a piece takes times / of as long as on one rank */
+    } hosts[] = {{2, 1, 4, 1, 1}, {4, 1, 4, 1, 1}, {8, 1, 4, 2, 1}, {6, 1, 4, 3, 2},
+                 {2, 3, 4, 3, 2}, {2, 4, 4, 2, 1}, {1, 9, 4, 1, 1}};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        haul__machine       host = machine;
+        haul__ranks_request r = request_of(1);
+        host.devices[0].threads = hosts[i].threads;
+        host.devices[0].cores = hosts[i].cores;
+        r.machine = &host;
+        r.device = 0;
+        const haul__ranks_step one = predict(&r);
+        r.ranks = r.per_host = hosts[i].ranks;
+        const haul__ranks_step s = predict(&r);
+        assert_int_equal(hosts[i].of * s.update_ps, hosts[i].times * one.update_ps);
+    }
+}
+
+/* A free core moves the bytes while others compute. Without one, the exchange adds to the step. */
+static void test_exchange_needs_a_core(void **state)
+{
+    (void)state;
+    haul__machine       host = machine;
+    haul__ranks_request r = request_of(2);
+    host.devices[0].threads = 1;
+    host.devices[0].cores = 3;
+    r.machine = &host;
+    r.device = 0;
+    r.per_host = 2;
+    const haul__ranks_step with = predict(&r);
+    assert_true(with.waited_ps < with.exchange_ps);
+    host.devices[0].cores = 2;
+    const haul__ranks_step without = predict(&r);
+    assert_true(without.exchange_ps == with.exchange_ps);
+    assert_true(without.compute_ps == with.compute_ps);
+    assert_true(without.waited_ps == without.exchange_ps);
+    r.per_host = 1; /* the network moves them */
+    const haul__ranks_step apart = predict(&r);
+    assert_true(apart.waited_ps < apart.exchange_ps);
+}
+
 static void test_random_requests(void **state)
 {
     (void)state;
@@ -197,8 +242,13 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_rank),        cmocka_unit_test(test_two_ranks),    cmocka_unit_test(test_one_host),
-        cmocka_unit_test(test_random_requests), cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_two_ranks),
+        cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_cores_of_a_host),
+        cmocka_unit_test(test_exchange_needs_a_core),
+        cmocka_unit_test(test_random_requests),
+        cmocka_unit_test(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

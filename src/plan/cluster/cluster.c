@@ -22,7 +22,7 @@ typedef struct search {
     int64_t                      examples;
     haul__stage                  cut[HAUL__CLUSTER_STAGES];
     haul__stage                  stages[HAUL__CLUSTER_STAGES]; /* the same of the layout */
-    int                          sharers;                      /* of a device: ranks of a host share its CPU */
+    int                          sharers;                      /* ranks of a host */
 } search;
 
 /* ---- the exchange of a stage ---- */
@@ -52,6 +52,7 @@ static int64_t exchange_gradients(const search *f, const haul__exchange *x, cons
                                   haul__cluster_plan *out)
 {
     const haul__units *u = &f->units;
+    const bool         overlaps = !haul__exchange_takes_cores(x);
     int64_t            passed = 0, filled = 0, free_at = 0, exchanged = 0;
     int                operation = 0, left = 0;
     for (int i = 0; i < u->gradient_count; i++)
@@ -68,7 +69,8 @@ static int64_t exchange_gradients(const search *f, const haul__exchange *x, cons
         if (--left > 0 && filled < f->request->bucket)
             continue;
         const int64_t takes = bucket_ps(x, l, filled);
-        free_at = haul__ps_add(larger(free_at, haul__ps_add(s->last_ps, haul__ps_times(passed, f->sharers))), takes);
+        const int64_t ready = haul__ps_add(s->last_ps, haul__stage_shared(f->request, passed, f->sharers));
+        free_at = haul__ps_add(larger(free_at, overlaps ? ready : s->done_ps), takes);
         exchanged = haul__ps_add(exchanged, takes);
         out->sent_bytes += haul__exchange_sent(x, filled) * (l->shard < 2 ? 2 : 1);
         filled = 0;
@@ -206,12 +208,12 @@ static void predict(search *f, haul__cluster_plan *out, haul__cluster_stage *eac
 {
     const haul__layout  *l = &out->layout;
     const haul__exchange x = exchange_of(f->request, l);
+    int64_t              alone = 0;
     HAUL__ASSERT(0 < l->stages && l->stages <= HAUL__CLUSTER_STAGES);
-    int64_t alone = 0;
-    f->sharers = f->request->device ? 1 : (int)smaller(f->request->per_host, out->devices);
+    f->sharers = (int)smaller(f->request->per_host, out->devices);
     for (int s = 0; s < l->stages; s++) {
         f->stages[s] = f->cut[s];
-        haul__stage_share(&f->stages[s], f->sharers);
+        haul__stage_share(&f->stages[s], f->request, f->sharers);
     }
     run_alone(f, l, &alone, &out->compute_ps);
     for (int s = 0; s < l->stages; s++)

@@ -35,14 +35,19 @@ static int64_t inside_ns(const haul__exchange *x)
     return link ? link->latency_ns : INSIDE_NS;
 }
 
+/* All ranks of a host read and write so many bytes of its memory each. */
+static int64_t by_ranks(const haul__exchange *x, int64_t bytes)
+{
+    const int64_t alone = haul__ps_at_rate(bytes, x->machine->devices[0].bytes_per_second);
+    return haul__machine_divided(x->machine, alone, (int64_t)x->groups * x->near);
+}
+
 /* The longer one: `outside` bytes of the group cross each host's interface while each rank moves `inside` bytes within
  * the host: over its link, or by a copy in the host's memory, which reads and writes them. */
 static int64_t moving(const haul__exchange *x, int64_t outside, int64_t inside)
 {
     const haul__machine_link *link = link_of(x);
-    const int64_t             within =
-        link ? haul__ps_at_rate(inside, link->pinned)
-                         : haul__ps_at_rate(2 * x->groups * x->near * inside, x->machine->devices[0].bytes_per_second);
+    const int64_t             within = link ? haul__ps_at_rate(inside, link->pinned) : by_ranks(x, 2 * inside);
     return larger(haul__ps_at_rate(x->groups * outside, x->rate), within);
 }
 
@@ -85,13 +90,17 @@ int64_t haul__exchange_staging(const haul__exchange *x, int64_t bytes)
 static int64_t adding(const haul__exchange *x, int64_t bytes, int64_t nodes)
 {
     const int64_t moved = bytes * nodes + bytes / x->ranks;
-    return x->direct ? haul__ps_at_rate(moved, x->machine->devices[x->device].bytes_per_second)
-                     : haul__ps_at_rate(x->groups * x->near * moved, x->machine->devices[0].bytes_per_second);
+    return x->direct ? haul__ps_at_rate(moved, x->machine->devices[x->device].bytes_per_second) : by_ranks(x, moved);
 }
 
 int64_t haul__exchange_sum(const haul__exchange *x, int64_t bytes, int64_t nodes)
 {
     return haul__ps_add(all_to_all(x, bytes * nodes), adding(x, bytes, nodes));
+}
+
+bool haul__exchange_takes_cores(const haul__exchange *x)
+{
+    return !x->device && x->ranks <= x->near && haul__machine_is_busy(x->machine, (int64_t)x->groups * x->near);
 }
 
 int64_t haul__exchange_sent(const haul__exchange *x, int64_t bytes)

@@ -34,6 +34,10 @@ int64_t haul__exchange_gather(const haul__exchange *x, int64_t bytes);
 /* Copies of so many bytes to host memory and back; 0 if they need not go there. */
 int64_t haul__exchange_staging(const haul__exchange *x, int64_t bytes);
 
+/* True if the ranks are on one host and compute on all of its cores, which then move the bytes, too: the exchange takes
+ * time of the backward pass. */
+bool haul__exchange_takes_cores(const haul__exchange *x);
+
 /* What a rank sends of `bytes` in one phase. */
 int64_t haul__exchange_sent(const haul__exchange *x, int64_t bytes);
 

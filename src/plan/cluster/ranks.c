@@ -25,12 +25,17 @@ typedef struct timeline {
 
 /* ---- the program ---- */
 
-/* Ranks that compute on the CPU share it with the others of their host. */
+/* Of a rank that takes `ps` alone on its host. Ranks that compute on the CPU share it. */
+static int64_t shared(const haul__ranks_request *r, int64_t ps)
+{
+    return r->device ? ps : haul__machine_divided(r->machine, ps, r->per_host);
+}
+
 static int64_t time_of(const haul__ranks_request *r, const haul_program_operation *o)
 {
     const haul__machine_work w = haul__program_work_of(r->program, o);
     const int64_t            alone = haul__machine_time(r->machine, r->device, &w);
-    return haul__program_takes_time(o) ? haul__ps_times(alone, r->device ? 1 : r->per_host) : 0;
+    return haul__program_takes_time(o) ? shared(r, alone) : 0;
 }
 
 /* The operations up to this one are forward and backward pass; those after it update the parameters. */
@@ -126,6 +131,7 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
 {
     const int            nodes = most_nodes(r);
     const haul__exchange x = exchange_of(r);
+    const bool           overlaps = r->overlaps && !haul__exchange_takes_cores(&x);
     int64_t              free_at = 0, ready = 0, filled = 0, last = -1, next = next_ready(r, t, 0, -1);
     while (next >= 0) {
         filled += r->program->stores[next].bytes;
@@ -135,7 +141,7 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
         if (filled < r->bucket && next >= 0)
             continue;
         HAUL__ASSERT(last >= 0 && ready > 0);
-        const int64_t takes = exchange(&x, filled, nodes), start = larger(free_at, r->overlaps ? ready : t->passes);
+        const int64_t takes = exchange(&x, filled, nodes), start = larger(free_at, overlaps ? ready : t->passes);
         free_at = haul__ps_add(start, takes);
         out->exchange_ps = haul__ps_add(out->exchange_ps, takes);
         out->staging_ps = haul__ps_add(out->staging_ps, haul__exchange_staging(&x, filled));
@@ -177,9 +183,8 @@ haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_
     if (!status) {
         const int64_t each = haul__ceil_div(r.pieces, r.ranks), end = r.ranks > 1 ? exchange_all(&r, &t, out) : 0;
         HAUL__ASSERT(each >= 1 && each * r.ranks >= r.pieces);
-        const int64_t added = haul__ps_times(
-            haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
-            r.device ? 1 : r.per_host);
+        const int64_t added =
+            shared(&r, haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second));
         out->hosts = haul__ceil_div(r.ranks, r.per_host);
         out->pieces_each = (int)each;
         out->compute_ps = haul__ps_add(haul__ps_times(t.passes, each), added);

@@ -102,11 +102,16 @@ static void add_units(const haul__units *u, const haul__cluster_request *r, int 
     }
 }
 
-void haul__stage_share(haul__stage *s, int ranks)
+int64_t haul__stage_shared(const haul__cluster_request *r, int64_t ps, int ranks)
+{
+    return r->device ? ps : haul__machine_divided(r->machine, ps, ranks);
+}
+
+void haul__stage_share(haul__stage *s, const haul__cluster_request *r, int ranks)
 {
     int64_t *all[] = {&s->forward_ps, &s->backward_ps, &s->update_ps, &s->add_ps, &s->sum.metrics_ps};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        *all[i] = haul__ps_times(*all[i], ranks);
+        *all[i] = haul__stage_shared(r, *all[i], ranks);
 }
 
 static void take_stages(const haul__units *u, const cut *best, int count, haul__stage *out)
