@@ -504,6 +504,7 @@ void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *
     if (grain < 1)
         grain = 1;
     int threads = haul__pool_threads();
+    HAUL__ASSERT(1 <= threads && threads <= MOST_THREADS);
     if (count <= grain || threads == 1 || atomic_exchange(&pool.taken, true)) {
         run_pieces(fn, context, count, grain, 0, pieces_of(count, grain));
         return;

@@ -42,6 +42,7 @@ static haul_status collect_pass(const haul__kernel *kernel, const haul__launch *
 {
     haul__collected_pass *p = &passes->items[passes->count];
     const int             most = (int)(sizeof passes->items / sizeof passes->items[0]);
+    HAUL__ASSERT(0 <= passes->count && passes->count <= most);
     if (passes->count == most || l->out_count != 1 || !l->in_count || l->params_size > sizeof p->params || l->checks ||
         !kernel->function)
         return haul__fail(HAUL_STATE, "haul_recording_run", NULL,

@@ -316,6 +316,7 @@ haul_status haul__pack_operands(haul__call *c)
         c->operands[i] = haul__is_recorded() ? packed_by_call(t, channels_last) : haul__as_format(c, t, channels_last);
         if (haul__failed(c->operands[i]))
             return haul_error_status();
+        HAUL__ASSERT(haul__tensor_is_gap_free(c->operands[i]) && c->operands[i]->dtype == t->dtype);
     }
     return HAUL_OK;
 }

@@ -46,6 +46,7 @@ static void copy_uncached(char *to, const char *from, size_t bytes)
     if (bytes >= 256) {
         memcpy(to, from, head);
         to += head, from += head, bytes -= head;
+        HAUL__ASSERT((uintptr_t)to % 16 == 0);
         for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
             __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
             __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));

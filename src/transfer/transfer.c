@@ -383,6 +383,7 @@ static haul_status down(const crossing *x, const haul__copy_range *range)
     landing           l;
     const haul__copy *c = x->copy;
     haul_status       status = HAUL_UNSUPPORTED;
+    HAUL__ASSERT(haul__device_is_host(range->to.storage->device));
     if (haul__device_pins(range->from.storage->device) && landing_begin(&l, c, range->to, range->bytes)) {
         status = haul__host_before(l.to.storage, true, c->operation);
         if (!status)

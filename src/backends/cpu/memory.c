@@ -153,6 +153,7 @@ static void fill_range(void *context, int64_t first, int64_t last)
         memset(to, m->from[0], bytes);
         return;
     }
+    HAUL__ASSERT(LINE % m->pattern == 0 && first % (int64_t)m->pattern == 0);
     memcpy(line, m->from, m->pattern);
     for (size_t n = m->pattern; n < LINE; n *= 2)
         memcpy(line + n, line, n);

@@ -217,6 +217,7 @@ static haul_status check_buffers(const haul__call *c, const haul_custom_call *ca
 {
     const haul__custom *custom = custom_of(c);
     haul_dtype          dtype = custom->own.kernel ? kernel_dtype(custom, call) : HAUL_F32;
+    HAUL__ASSERT(!custom->own.kernel || custom->kernel.buffer_count == c->count + c->result_count);
     if (!haul_dtype_is_float(dtype))
         return haul__fail(HAUL_DTYPE, c->operation->name, NULL,
                           "kernel %s would compute in %s; kernels compute in floating dtypes", custom->kernel.name,

@@ -119,6 +119,7 @@ static void explain_options(const options *o, char *out, size_t size)
     const option *best = &o->items[o->best];
     char          a[HAUL__DURATION], b[HAUL__DURATION];
     size_t        used = (size_t)snprintf(out, size, "%s here", haul__duration_text(best->compute, a));
+    HAUL__ASSERT(used < size); /* a duration is short */
     if (best->moves)
         used += (size_t)snprintf(out + used, size - used, " and %s to move its operands",
                                  haul__duration_text(best->moves, a));

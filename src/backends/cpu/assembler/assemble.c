@@ -180,6 +180,7 @@ static void bind(plan *p, const haul__asm_part *part, const haul__asm_row *row, 
         if (row->steps[i].op == HAUL__OP_CHOOSE)
             used[row->steps[i].extra] = true;
     }
+    HAUL__ASSERT(part->operand_count <= (int)(sizeof part->operands / sizeof *part->operands));
     const int one = HAUL__IS_A;
     for (int k = 0; k < part->operand_count; k++)
         names[one + k] = operand(p, part->operands[k]);

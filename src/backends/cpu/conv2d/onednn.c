@@ -214,6 +214,7 @@ static bool make_plan(plan *p, bool bias)
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t hint = NULL, d = NULL;
     int                   threads = dnnl.threads();
+    HAUL__ASSERT(!p->convolution && p->users == 0);
     dnnl.set_threads(1);
     dnnl_status_t bad = describe(p, any) ? dnnl_success : dnnl_invalid_arguments;
     if (!bad)
@@ -344,6 +345,7 @@ static bool execute(dnnl_primitive_t primitive, dnnl_stream_t stream, const argu
     dnnl_exec_arg_t list[6] = {0};
     int             made = 0;
     bool            fine = true;
+    HAUL__ASSERT(0 < count && count <= (int)(sizeof list / sizeof *list));
     while (fine && made < count) {
         const argument *a = &arguments[made];
         list[made].arg = a->kind;

@@ -257,7 +257,8 @@ void haul__winograd_judge_gradient(const haul__winograd_work *w, const haul__win
     haul__winograd_range range_a = w->kernels->range(a.magnitudes, (a.last - a.first) * a.w);
     haul__winograd_range range_b = w->kernels->range(b.magnitudes, (b.last - b.first) * b.w);
     usual                usual_a = {0}, usual_b = {0};
-    bool                 even = have_even_pairs(&range_a, &range_b);
+    HAUL__ASSERT(in->row == out->row && in->rows == out->rows);
+    bool even = have_even_pairs(&range_a, &range_b);
     if (!even) {
         usual_a = usual_of(&a);
         usual_b = usual_of(&b);

@@ -68,6 +68,7 @@ static void multiply_tile(const work *w, const tile *t, int64_t columns, const f
                           float *sums)
 {
     int64_t channels = w->in.channels, first;
+    HAUL__ASSERT(columns <= w->width && t->rows <= TILE && t->columns <= TILE);
     memset(sums, 0, (size_t)(TILE * TILE * w->width) * sizeof *sums);
     for (int tap = 0; tap < TAPS; tap++)
         for (int64_t i = 0; i < t->rows; i++) {
@@ -152,6 +153,7 @@ static void add_tile(const work *w, const tile *t, int64_t rows, int64_t columns
                      float *sums)
 {
     int64_t apart = gradient_rows(w), first;
+    HAUL__ASSERT(rows <= apart && columns <= w->width);
     for (int tap = 0; tap < TAPS; tap++)
         for (int64_t i = 0; i < t->rows; i++) {
             int64_t count = inside(w, t, i, tap, &first) - first;
