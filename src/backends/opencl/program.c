@@ -202,6 +202,7 @@ static haul_status make_program(haul_device *device, const haul__unit *unit, hau
         haul__free(program);
         return status;
     }
+    HAUL__ASSERT(program->program && !program->next);
     count_code(device, program->program);
     memcpy(program->unit, unit->name, size);
     program->dtype = unit->dtype;

@@ -42,6 +42,7 @@ haul_status haul__cl_stream_open(haul_device *device, void **queue)
     haul__cl_device *d = haul__cl_of(device);
     haul__cl_queue  *q = haul__calloc(1, sizeof *q);
     cl_int           code;
+    HAUL__ASSERT(d->context && d->service);
     if (!q)
         return haul__fail_memory(device->name, sizeof *q);
     q->queue = haul__cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);

@@ -142,6 +142,7 @@ static haul_status enter(haul_device *device, session *s)
         pthread_mutex_unlock(&s->d->blas_lock);
         haul__cuda_leave(&s->scope);
     }
+    HAUL__ASSERT(status || (s->d->blas && s->d->blas->handle));
     return status;
 }
 
@@ -166,7 +167,6 @@ static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt
     problem->scratch = (int64_t)HAUL__LT_SCRATCH;
     status = enter(device, &s);
     if (status == HAUL_OK) {
-        HAUL__ASSERT(s.d->blas && s.d->blas->handle);
         status = haul__lt_plan_get(device, s.d->blas, problem, at.bias, &plan);
         if (status == HAUL_OK)
             *scratch = plan->scratch;
@@ -244,7 +244,6 @@ haul_status haul__cublaslt_run(haul__stream *stream, const void *problem)
     status = enter(stream->device, &s);
     if (status)
         return status;
-    HAUL__ASSERT(s.d->blas && s.d->blas->handle);
     translated.scratch = (int64_t)HAUL__LT_SCRATCH;
     status = haul__lt_plan_get(stream->device, s.d->blas, &translated, at.bias, &plan);
     if (status == HAUL_OK && plan->scratch > call->scratch_bytes) {

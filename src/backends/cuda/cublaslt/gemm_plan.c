@@ -103,6 +103,7 @@ static cublasStatus_t choose(const haul__cuda_blas *blas, haul__lt_plan *plan)
     cublasStatus_t                  code = haul__lt.MatmulPreferenceCreate(&preference);
     if (code != CUBLAS_STATUS_SUCCESS)
         return code;
+    HAUL__ASSERT(plan->operation && plan->left && plan->right && plan->out && !plan->scratch);
     code = set_preferences(preference, &plan->problem);
     if (code == CUBLAS_STATUS_SUCCESS)
         code = haul__lt.MatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->left, plan->right, plan->out,
@@ -179,6 +180,7 @@ static haul_status plan_make(const haul_device *device, const haul__cuda_blas *b
         plan_free(plan);
         return haul__cublaslt_check(device, "cublasLtMatmulAlgoGetHeuristic", code);
     }
+    HAUL__ASSERT(!plan->next && (!plan->usable || memcmp(&plan->problem, problem, sizeof *problem) == 0));
     *out = plan;
     return HAUL_OK;
 }

@@ -261,6 +261,7 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
 {
     int64_t most = most_scratch(device), start = haul__now_ns();
     bool    autotune = haul__cudnn_autotunes();
+    HAUL__ASSERT(!e->count && !e->untimed && most >= 0);
     e->hopeless = -1;
     if (!autotune || !load_choice(device, g, most, e)) {
         e->count = haul__cudnn_propose(&g->target, &e->problem, most, e->plans, autotune ? MAX_PLANS : 1);

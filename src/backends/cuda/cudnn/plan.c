@@ -112,6 +112,7 @@ static cudnnBackendDescriptor_t *proposals(cudnnBackendDescriptor_t found, int64
         made++;
     if (made > 0)
         given = get(found, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, configs);
+    HAUL__ASSERT(made <= room && given <= made);
     for (int64_t i = given; i < made; i++)
         haul__cudnn_drop(configs[i]);
     *count = given;
@@ -230,6 +231,7 @@ bool haul__cudnn_rebuild(const haul__cudnn_target *target, const haul__cudnn_pro
         haul__cudnn_drop(config);
     haul__cudnn_drop(engine);
     haul__cudnn_drop(graph);
+    HAUL__ASSERT(!good || (out->plan && out->workspace <= workspace));
     return good;
 }
 

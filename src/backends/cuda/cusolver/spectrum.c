@@ -193,6 +193,7 @@ static const char *refuses_here(haul_device *device, const haul__spectrum *p)
     haul__error_record before;
     session            s;
     const char        *why = NULL;
+    HAUL__ASSERT(p->turned && p->m <= p->n);
     haul__error_save(&before);
     const haul_status status = enter(device, &s);
     if (status) {
