@@ -104,6 +104,7 @@ static double channels_of(const haul__machine_work *work)
 haul__work_class haul__machine_class_of(const haul__machine_work *work)
 {
     const bool forward = work->work_class == HAUL__WORK_CONV;
+    HAUL__ASSERT(work->work_class <= HAUL__WORK_OTHER);
     if (work->work_class == HAUL__WORK_MATMUL && work->batched)
         return HAUL__WORK_BATCHED_MATMUL;
     if (work->work_class == HAUL__WORK_MOVE && work->scattered)

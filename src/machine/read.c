@@ -438,6 +438,7 @@ static haul_status read_link(const reader *r, const char *path, const haul__json
 /* Every device is linked with the host in both directions. */
 static haul_status check_links(const reader *r, const haul__machine *m)
 {
+    HAUL__ASSERT(0 < m->device_count && m->device_count <= HAUL__MACHINE_DEVICES);
     for (int i = 1; i < m->device_count; i++) {
         const char *device = m->devices[i].name, *host = m->devices[0].name;
         const bool  there = haul__machine_link_of(m, 0, i), back = haul__machine_link_of(m, i, 0);

@@ -77,6 +77,8 @@ static void write_link(haul__json_text *t, const haul__machine *m, const haul__m
 static void write_machine(haul__json_text *t, const void *of)
 {
     const haul__machine *m = of;
+    HAUL__ASSERT(0 <= m->device_count && m->device_count <= HAUL__MACHINE_DEVICES);
+    HAUL__ASSERT(0 <= m->link_count && m->link_count <= HAUL__MACHINE_LINKS);
     haul__json_begin(t, NULL, '{');
     haul__json_integer(t, "haul_machine", 1);
     haul__json_string(t, "name", m->name);

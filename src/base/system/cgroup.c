@@ -68,6 +68,7 @@ bool haul__cgroup_find(haul__cgroup *group, const char *root, const char *contro
                                    controller ? controller : "");
         if (mount < 0 || (size_t)mount + strlen(path) >= sizeof group->path)
             return false;
+        HAUL__ASSERT((size_t)mount < sizeof group->path);
         group->mount = (size_t)mount;
         memcpy(group->path + mount, path, strlen(path) + 1);
         return true;
