@@ -87,6 +87,7 @@ static haul_tensor *handle_of(haul_tensor *x)
         haul__object_keep(x);
         return x;
     }
+    HAUL__ASSERT(!x->node || (0 <= x->node_result && x->node_result < x->node->result_count));
     haul_tensor *alias = haul__tensor_alias(x);
     if (alias && x->node) {
         alias->node = x->node;

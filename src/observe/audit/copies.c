@@ -12,6 +12,7 @@ enum { SMALL = 16 << 10, MANY = 4 };
 
 static haul__suspect suspect_of(const haul_profile *p, const haul__profile_event *copy, haul_finding_kind kind)
 {
+    HAUL__ASSERT(copy->kind & HAUL_EVENT_COPY && copy->stack <= p->stacks.count);
     const bool down = copy->kind == HAUL_EVENT_COPY_TO_HOST;
     return (haul__suspect){.kind = kind,
                            .call_site = haul__call_site_of(p, copy->stack),

@@ -251,6 +251,7 @@ static void suspect_compilation(const haul_profile *p, haul__suspects *all)
 
 void haul__suspect_times(const haul_profile *p, haul__suspects *all)
 {
+    HAUL__ASSERT(p->analysis->spans && p->analysis->steps.warm_up);
     const size_t steps = haul__step_count(p) + 1; /* and after the last one */
     starved      s = {haul__calloc(steps, sizeof *s.loader), haul__calloc(steps, sizeof *s.held)};
     suspect_waits(p, all);

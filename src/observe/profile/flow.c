@@ -203,5 +203,6 @@ haul__computed haul__flow_computed(haul__flows *f, const haul_event *e)
             forget(f, &r);
         computed.with = t.since.operations ? t.since.back_from : computed.with;
     }
+    HAUL__ASSERT(!computed.excess == !computed.narrowed);
     return computed;
 }

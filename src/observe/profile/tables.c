@@ -237,7 +237,7 @@ static void add_other_time(builder *b, const row_names *n)
 
 static void add_to_operation(builder *b, const haul__profile_event *m)
 {
-    HAUL__ASSERT(m->begin <= m->end && m->operation < b->p->texts.count);
+    HAUL__ASSERT(m->operation < b->p->texts.count);
     haul_profile_row *row = find(b, (key){.name = m->operation, .device = m->device});
     if (!row)
         return;

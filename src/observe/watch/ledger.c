@@ -254,6 +254,7 @@ static const haul__class ledger_class = {.name = "ledger", .destroy = destroy};
 
 static haul_status prepare(haul_ledger *l, const haul_ledger_options *o, const char *operation)
 {
+    HAUL__ASSERT(!l->copies && !l->book.rows);
     l->thread = o->everywhere ? 0 : haul__event_thread();
     const size_t copies = COPIES * sizeof *l->copies;
     if (!book_open(&l->book) || (o->device_times && !(l->copies = haul__calloc(COPIES, sizeof *l->copies))))

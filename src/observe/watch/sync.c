@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "events/events.h"
@@ -30,6 +31,7 @@ static void compose(const haul_sync_event *e, char *out, size_t size)
 
 static void take(const haul_event *e, void *context)
 {
+    HAUL__ASSERT(e->kind & HAUL_EVENT_WAIT && e->duration >= 0);
     char place[512], line[1024];
     (void)context;
     haul_sync_event event = {.kind = e->kind == HAUL_EVENT_WAITED       ? HAUL_SYNC_WAIT

@@ -187,6 +187,7 @@ static void report(budget *b)
     if (!any)
         return;
     add_users(&t, b);
+    HAUL__ASSERT(0 < t.size && t.size < sizeof t.of);
     haul__scope_outcome(haul__fail(HAUL_BUDGET, "haul_budget", NULL,
                                    "the budget of %s%s%s was exceeded: %s; avoid this, or allow it in haul_budget",
                                    b->scope ? "scope \"" : "a scope", b->scope ? b->scope : "", b->scope ? "\"" : "",
