@@ -264,7 +264,7 @@ static void test_ledger__ends_with_its_scope(void **state)
 static void test_ledger__joins_what_is_too_much(void **state)
 {
     enum { MANY = 4200, MOST = 4096 };
-    static char            labels[MANY][16];
+    static char            labels[MANY][24];
     static haul_ledger_row rows[MANY];
     (void)state;
     haul_ledger *ledger = haul_ledger_begin(.everywhere = false);
