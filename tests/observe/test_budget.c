@@ -217,7 +217,7 @@ static void test_budget__a_result_leaves_its_scope_all_the_same(void **state)
 static void test_budget__has_room_for_any_number_of_places(void **state)
 {
     enum { MANY = 300 };
-    static char labels[MANY][16];
+    static char labels[MANY][24];
     (void)state;
     haul_scope *part = haul_scope_push();
     assert_int_equal(haul_budget(.waits = MANY), HAUL_OK);
