@@ -131,6 +131,7 @@ static haul_status stack_rows(const haul_tensor *y, haul_tensor *const *inputs, 
                               haul_tensor **column, haul_tensor **results)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(column == rows + y->count * count); /* it comes after them */
     for (int i = 0; i < count && !status; i++) {
         haul_shape shape;
         status = join_shapes(y, inputs[i], &shape);

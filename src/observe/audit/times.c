@@ -188,6 +188,7 @@ static bool find_slowest(const haul_profile *p, haul__suspect *out)
         s.call_sites[0] = s.operations[0] = 0;
         const uint32_t call_site = longest(p, s.call_sites);
         out->operation = longest(p, s.operations);
+        HAUL__ASSERT(call_site < p->texts.count && out->operation < p->texts.count);
         out->call_site = s.call_sites[call_site] > s.operations[out->operation] ? call_site : 0;
     }
     haul__free(s.operations);

@@ -59,6 +59,7 @@ static void write_phases(haul__json_text *t, const haul_profile_summary *s)
 static void write_summary(haul__json_text *t, const haul_profile *p)
 {
     const haul_profile_summary *s = &p->analysis->summary;
+    HAUL__ASSERT(0 <= s->warm_ups && (size_t)s->warm_ups < haul__step_count(p));
     haul__json_string(t, "device", haul_device_name(busiest(p)));
     haul__json_integer(t, "steps", (int64_t)haul__step_count(p));
     haul__json_number(t, "wall_ms", s->wall_ms);

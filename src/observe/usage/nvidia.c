@@ -176,6 +176,7 @@ int haul__nvidia_read(haul__nvidia_sensors gpus[HAUL__NVIDIA_GPUS], haul__hardwa
     }
     const int most = room < HAUL__NVIDIA_GPUS ? room : HAUL__NVIDIA_GPUS;
     const int here = count < (unsigned)most ? (int)count : most;
+    HAUL__ASSERT(0 <= here && here <= HAUL__NVIDIA_GPUS);
     for (int i = 0; i < here; i++)
         read_device((unsigned)i, &gpus[i], &out[i]);
     return here;

@@ -391,6 +391,7 @@ int haul_ledger_rows_with(haul_ledger *ledger, haul_ledger_row *out, const haul_
         return -1;
     }
     join(ledger, options->by ? options->by : (unsigned)HAUL_LEDGER_ALL, &joined);
+    HAUL__ASSERT(joined.count <= MOST_ROWS + MOST_PAIRS);
     qsort(joined.rows, (size_t)joined.count, sizeof *joined.rows, compare);
     for (int i = 0; i < joined.count && i < options->capacity; i++)
         out[i] = finished(&joined.rows[i]);

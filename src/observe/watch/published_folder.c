@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/system/cgroup.h"
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
@@ -85,6 +86,7 @@ int haul__page_folders(char out[HAUL__PAGE_FOLDERS][HAUL__PAGE_PATH])
     count += add(out[count], "%s/user/%u/haul", "/run", user);
     count += add(out[count], "%s/haul-%u", "/dev/shm", user);
     count += add(out[count], "%s/haul-%u", "/tmp", user);
+    HAUL__ASSERT(count <= HAUL__PAGE_FOLDERS);
     return count;
 }
 

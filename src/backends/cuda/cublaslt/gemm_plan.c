@@ -82,6 +82,7 @@ static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference, con
     if (code == CUBLAS_STATUS_SUCCESS)
         code = prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                       CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    HAUL__ASSERT(p->left.alignment > 0 && p->right.alignment > 0 && p->out.alignment > 0);
     if (code == CUBLAS_STATUS_SUCCESS)
         code = prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->left.alignment);
     if (code == CUBLAS_STATUS_SUCCESS)
