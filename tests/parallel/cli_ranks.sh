@@ -35,6 +35,12 @@ run 0 train "${norms[@]}" --eager --run norms-eager
 same norms norms-eager
 check "one process sends nothing" test "$(value small/log.jsonl done group_bytes)" = 0
 check "and is alone" test "$(value small/log.jsonl done ranks)" = 1
+# Where there is a device that spills.
+spills=(--model resnet18 --data shapes:20 --batch 16 --pieces 4 --optimizer adamw --epochs 1 --seed 1 --threads 1
+    --workers 0 --device opencl:0)
+opencl=$("$HAUL" devices --json | "$HAUL_PYTHON" -c 'import json, sys
+print("yes" * any(d["name"] == "opencl:0" and d["usable"] for d in json.load(sys.stdin)["devices"]))')
+[ -z "$opencl" ] || run 0 train "${spills[@]}" --run spills
 first=${launchers[0]} counts="2 3 4"
 for launcher in "${launchers[@]}"; do
     name=${launcher%% *}
@@ -103,6 +109,10 @@ for launcher in "${launchers[@]}"; do
     name=${launcher%% *}
     ranks 0 2 "$launcher" train "${small[@]}" --stages 2 --run "small-$name-stages"
     same small "small-$name-stages"
+    [ -z "$opencl" ] && continue
+    ranks 0 2 "$launcher" train "${spills[@]}" --stages 2 --memory-limit 70M --spill on --run "spilled-$name"
+    same spills "spilled-$name"
+    check "a rank spilled" grep -q '^  spilled  *[0-9]' out
 done
 
 # Gradients are divided, too: as many bytes as without shards, and less memory with one piece for the rank.

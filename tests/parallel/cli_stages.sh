@@ -83,8 +83,6 @@ run 2 train "${few[@]}" --device cpu --stages 2
 complains "--stages 2 needs 2 ranks, and there is 1"
 run 2 train "${few[@]}" --group local:cpu,cpu --stages 2 --shard 1
 complains "--stages does not work with --shard"
-run 2 train "${few[@]}" --group local:cpu,opencl:0 --stages 2 --spill on
-complains "--stages does not work with --spill"
 run 2 train "${few[@]}" --group local:cpu,cpu,cpu,cpu --stages 2
 complains "--stages 2 needs 2 ranks, and there are 4"
 run 2 train "${few[@]}" --group local:cpu,cpu --cuts fc2

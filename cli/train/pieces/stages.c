@@ -22,7 +22,7 @@ const char *stages_conflict(const train_options *o)
     const struct {
         bool        given;
         const char *name;
-    } others[] = {{o->shard > 0, "--shard"}, {o->spill, "--spill"}, {o->place != NULL, "--place"}};
+    } others[] = {{o->shard > 0, "--shard"}, {o->place != NULL, "--place"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given)
             return others[i].name;

@@ -144,8 +144,9 @@ run 2 plan "${net[@]}" --batch 20001 --ranks 8
 complains "is more than the 10,000 examples of the data"
 run 2 plan --model char_gpt --machine h200 --ranks 8 --only stages=2
 complains "haul train cannot cut char_gpt into stages"
-run 2 plan --machine h200 --ranks 8 --only stages=2 -- --model mlp --spill on
-complains "--stages of haul train does not work with --spill"
+run 2 plan --machine h200 --ranks 8 --only stages=2 -- --model mlp --shard 1
+complains "--stages of haul train does not work with --shard"
+run 0 plan --machine h200 --ranks 8 --only stages=2 -- --model mlp --spill on
 
 # ---- wrong command lines ----
 run 1 plan --model mlp --machine nosuch --ranks 8
