@@ -61,9 +61,11 @@ typedef struct haul__triangle_attributes {
 /* ---- rows ---- */
 
 typedef struct haul__softmax_attributes {
-    int  axis;
-    bool zeros;
-    bool reserved[3];
+    int     axis;
+    bool    zeros;  /* a row without a finite element is zeros, not NaN */
+    bool    causal; /* row i of a matrix has its columns 0 to first + i only, and zeros behind them */
+    bool    reserved[2];
+    int64_t first;
 } haul__softmax_attributes;
 
 typedef struct haul__layer_norm_attributes {

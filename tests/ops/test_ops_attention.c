@@ -298,6 +298,54 @@ static void compare_blocks(haul_device *device, haul_dtype dtype, const haul_sha
         assert_near(g[i], want[i], 16 * tolerance, "a second derivative");
 }
 
+/* Fewer queries than are taken in blocks. Short rows are taken side by side, longer ones are cut where a row sees no
+ * more.
+ */
+static void causal_lengths(haul_device *device)
+{
+    static const int64_t lengths[][2] = {{1, 1},   {2, 5},     {5, 2},    {15, 17},   {17, 15},  {33, 70},
+                                         {64, 64}, {127, 127}, {40, 128}, {130, 129}, {200, 40}, {65, 200}};
+    const bool           far = device != haul_cpu();
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        const int64_t    queries = lengths[i][0], keys = lengths[i][1];
+        const haul_shape shapes[] = {HAUL_SHAPE(3, queries, 4), HAUL_SHAPE(3, keys, 4), HAUL_SHAPE(3, keys, 2)};
+        haul_scope      *scope = haul_scope_push();
+        haul_tensor     *mask = haul_ne_scalar(haul_remainder_scalar(haul_arange_i64(0, keys, 1), 7), 3);
+        compare_blocks(device, HAUL_F32, shapes, HAUL_NONE, true, 2e-5, false);
+        compare_blocks(device, HAUL_F32, shapes, mask, true, 2e-5, false);
+        compare_blocks(device, HAUL_F16, shapes, HAUL_NONE, true, 2e-3, false);
+        if (!far || i % 4 == 1)
+            compare_blocks(device, HAUL_F64, shapes, HAUL_NONE, true, 1e-12, true);
+        haul_scope_pop(scope);
+    }
+}
+
+static void test_attention__causal_lengths_are_the_equation(void **state)
+{
+    (void)state;
+    on_devices(causal_lengths);
+}
+
+/* Scores that a row does not see are not read: a query and a key that are infinite reach no earlier row. */
+static void unseen(haul_device *device)
+{
+    enum { ROWS = 140, LAST = ROWS - 1 };
+    const haul_shape shape = HAUL_SHAPE(ROWS, FEATURES);
+    haul_tensor     *q = sample_tensor(device, HAUL_F32, shape, 1, NULL),
+                *k = sample_tensor(device, HAUL_F32, shape, 2, NULL);
+    haul_tensor *v = sample_tensor(device, HAUL_F32, shape, 3, NULL);
+    haul_tensor *row = haul_to(haul_unsqueeze(haul_arange_i64(0, ROWS, 1), 1), device);
+    haul_tensor *bad = haul_where_scalar(haul_ne_scalar(row, LAST), k, NAN);
+    haul_tensor *y = haul_attention(q, k, v, .causal = true), *of_bad = haul_attention(q, bad, v, .causal = true);
+    assert_equal_bits(haul_slice(of_bad, 0, 0, LAST, 1), haul_slice(y, 0, 0, LAST, 1), "rows before a key that is NaN");
+}
+
+static void test_attention__causal_rows_read_no_later_scores(void **state)
+{
+    (void)state;
+    on_devices(unseen);
+}
+
 static void blocks(haul_device *device)
 {
     const haul_shape same[] = {HAUL_SHAPE(3, 600, 4), HAUL_SHAPE(3, 600, 4), HAUL_SHAPE(3, 600, 2)};
@@ -366,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_attention__masked_rows_of_all_lengths),
         cmocka_unit_test(test_attention__without_keys),
         cmocka_unit_test(test_attention__causal_with_fewer_keys),
+        cmocka_unit_test(test_attention__causal_lengths_are_the_equation),
+        cmocka_unit_test(test_attention__causal_rows_read_no_later_scores),
         cmocka_unit_test(test_attention__module_with_masked_rows),
         cmocka_unit_test(test_attention__large_scores_in_half_precision),
         cmocka_unit_test(test_attention__half_precision_rounds_once),

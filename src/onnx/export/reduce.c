@@ -1,4 +1,7 @@
 /* Reductions along axes, and other operations along one axis, as nodes. */
+#include <math.h>
+#include <string.h>
+
 #include <haul/dtype.h>
 
 #include "onnx/export/families.h"
@@ -86,11 +89,29 @@ int haul__onnx_save_cumulative(haul__onnx_saving *c)
     return y;
 }
 
+/* The scores that the rows of causal attention see, and -infinity elsewhere. */
+static int causal_scores(haul__onnx_saving *c, int64_t first)
+{
+    const haul_shape *shape = &c->in[0].shape, *other = &c->other_in[0].shape;
+    const int64_t    *sizes = shape->dims + shape->ndim - 2;
+    if (memcmp(sizes, other->dims + other->ndim - 2, 2 * sizeof *sizes))
+        return haul__onnx_cannot(c, "it depends on the size of the batch; save with a fixed batch");
+    const haul_dtype dtype = c->out[0].dtype;
+    const int ones = NODE(c->g, "Expand", haul__onnx_add_number(c->g, dtype, 1), haul__onnx_add_ints(c->g, sizes, 2));
+    const int seen = NODE(c->g, "Trilu", ones, haul__onnx_add_int(c->g, first));
+    haul__onnx_set_int(c->g, "upper", 0);
+    return NODE(c->g, "Where", haul__onnx_add_cast(c->g, seen, HAUL_BOOL), c->x[0],
+                haul__onnx_add_number(c->g, dtype, -INFINITY));
+}
+
 /* Attention's rows without a finite score are zeros. */
 int haul__onnx_save_softmax(haul__onnx_saving *c)
 {
     const haul__softmax_attributes *a = c->attributes;
-    const int                       y = NODE(c->g, c->row->type, c->x[0]);
+    const int                       x = a->causal ? causal_scores(c, a->first) : c->x[0];
+    if (c->why)
+        return x;
+    const int y = NODE(c->g, c->row->type, x);
     haul__onnx_set_int(c->g, "axis", a->axis);
     if (!a->zeros)
         return y;

@@ -1,9 +1,10 @@
 /* Scaled dot-product attention: softmax(q k^T / sqrt(d) + mask) v, composed of operations.
  *
- * The query is scaled rather than the scores, which are larger. A bool mask and the causal mask replace masked scores
- * by -infinity; a row without other scores has weights of 0. Of f16 and bf16 everything is computed in f32 and the
- * result rounded once, except that autocast decides about products. The matrices of scores are dropped as soon as the
- * next one is there, so that two of them exist at a time. Many queries are taken in blocks (blocks.c). */
+ * The query is scaled rather than the scores, which are larger. A bool mask replaces masked scores by -infinity; a row
+ * without other scores has weights of 0. Causal attention needs no mask: its softmax sees a part of each row. Of f16
+ * and bf16 everything is computed in f32 and the result rounded once, except that autocast decides about products. The
+ * matrices of scores are dropped as soon as the next one is there, so that two of them exist at a time. Many queries
+ * are taken in blocks (blocks.c). */
 #include <math.h>
 
 #include "base/assert.h"
@@ -43,14 +44,6 @@ static haul_tensor *only(haul_tensor *scores, haul_tensor *allowed)
     return haul_where_scalar(haul_to(allowed, device), scores, -INFINITY);
 }
 
-/* Row i attends to columns 0 to first + i. */
-static haul_tensor *lower_triangle(int64_t first, int64_t rows, int64_t columns)
-{
-    haul_tensor *row = haul_unsqueeze(haul_arange_i64(first, first + rows, 1), 1),
-                *column = haul_arange_i64(0, columns, 1);
-    return haul_ge(row, column);
-}
-
 /* `made`, which was computed from `used`: that is not needed any more, except by the graph. */
 static haul_tensor *after(haul_tensor *used, haul_tensor *made)
 {
@@ -59,19 +52,12 @@ static haul_tensor *after(haul_tensor *used, haul_tensor *made)
     return made;
 }
 
-haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask, bool causal, int64_t row)
+haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask)
 {
-    if (haul__failed(scores))
+    if (haul__failed(scores) || haul__is_none(mask) || haul__failed(mask))
         return scores;
-    const int ndim = scores->shape.ndim;
-    HAUL__ASSERT(ndim >= 2 && row >= 0);
-    const int64_t rows = scores->shape.dims[ndim - 2], columns = scores->shape.dims[ndim - 1];
-    if (!haul__is_none(mask) && !haul__failed(mask))
-        scores = after(scores, mask->dtype == HAUL_BOOL ? only(scores, mask)
-                                                        : haul_add(scores, haul_cast(mask, scores->dtype)));
-    if (!causal || haul__failed(scores) || columns <= row + 1)
-        return scores;
-    return after(scores, only(scores, lower_triangle(row, rows, columns)));
+    return after(scores,
+                 mask->dtype == HAUL_BOOL ? only(scores, mask) : haul_add(scores, haul_cast(mask, scores->dtype)));
 }
 
 /* Operand i in the dtype in which the call computes. */
@@ -121,8 +107,8 @@ static haul_status attention(haul__call *c)
                                                   c->operands[MASK], scale, a->causal);
         return haul__status_of(c->results[0]);
     }
-    haul_tensor *scores = haul__attention_masked(scores_of(c, scale), c->operands[MASK], a->causal, 0);
-    haul_tensor *weights = after(scores, haul__attention_weights(scores));
+    haul_tensor *scores = haul__attention_masked(scores_of(c, scale), c->operands[MASK]);
+    haul_tensor *weights = after(scores, haul__attention_weights(scores, a->causal ? 0 : HAUL__ALL_COLUMNS));
     if (a->dropout > 0)
         weights = after(weights, haul_dropout(weights, a->dropout, true));
     haul_tensor *v = widened(c, VALUE), *y = after_widened(c, VALUE, v, after(weights, haul_matmul(weights, v)));

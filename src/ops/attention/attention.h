@@ -10,8 +10,7 @@
 haul_tensor *haul__attention_in_blocks(haul_tensor *q, haul_tensor *k, haul_tensor *v, haul_tensor *mask, double scale,
                                        bool causal);
 
-/* The scores with what the mask says, which may be HAUL_NONE, and if it is causal without those behind `row` of the
- * first row, `row + 1` of the second and so on. `scores` is dropped. */
-haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask, bool causal, int64_t row);
+/* The scores with what the mask says, which may be HAUL_NONE. `scores` is dropped. */
+haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask);
 
 #endif

@@ -76,14 +76,20 @@ static haul_status prepare(const haul__operation *operation, haul_tensor *const 
     return HAUL_OK;
 }
 
+/* The last key that the first query of the block sees. */
+static int64_t first_of(const attention *a, const block *b)
+{
+    return a->causal ? b->begin : HAUL__ALL_COLUMNS;
+}
+
 /* The weights of a block, and its part of the query. */
 static haul_tensor *weights_of(const attention *a, const block *b, haul_tensor **q)
 {
     *q = haul_slice(a->q, -2, b->begin, b->end, 1);
     haul_tensor *scores = haul_matmul(*q, haul_transpose(part(a->k, -2, 0, b->keys), -2, -1));
     haul_tensor *mask = part(part(a->mask, -2, b->begin, b->end), -1, 0, b->keys);
-    scores = haul__attention_masked(scores, mask, a->causal, b->begin);
-    haul_tensor *weights = haul__attention_weights(scores);
+    scores = haul__attention_masked(scores, mask);
+    haul_tensor *weights = haul__attention_weights(scores, first_of(a, b));
     if (!haul__failed(weights))
         haul_drop(scores);
     return weights;
@@ -153,7 +159,7 @@ static haul_status backward_block(const attention *a, haul_tensor *g, int i, hau
         return haul_error_status();
     haul_tensor *of_y = haul_slice(g, -2, b.begin, b.end, 1), *weights = weights_of(a, &b, &q);
     haul_tensor *dweights = haul_matmul(of_y, haul_transpose(v, -2, -1));
-    haul_tensor *dscores = haul__attention_weights_backward(dweights, weights);
+    haul_tensor *dscores = haul__attention_weights_backward(dweights, weights, first_of(a, &b));
     if (!haul__failed(dscores))
         haul_drop(dweights);
     *dq = haul_matmul(dscores, k);
@@ -231,10 +237,11 @@ static void compose_gradient(haul__gradient *g)
         g->operands[QUERY] = g->operands[KEY] = g->operands[VALUE] = NULL;
         return;
     }
-    haul_tensor *weights = weights_of(&a, &(block){0, a.queries, a.keys}, &q);
+    const block  all = {0, a.queries, a.keys};
+    haul_tensor *weights = weights_of(&a, &all, &q);
     HAUL__ASSERT(haul__failed(weights) || weights->shape.dims[weights->shape.ndim - 1] == a.keys);
     haul_tensor *dweights = haul_matmul(of_y, haul_transpose(a.v, -2, -1));
-    haul_tensor *dscores = haul__attention_weights_backward(dweights, weights);
+    haul_tensor *dscores = haul__attention_weights_backward(dweights, weights, first_of(&a, &all));
     g->operands[QUERY] = haul_mul_scalar(haul_matmul(dscores, a.k), of->scale);
     g->operands[KEY] = haul_matmul(haul_transpose(dscores, -2, -1), q);
     g->operands[VALUE] = haul_matmul(haul_transpose(weights, -2, -1), of_y);

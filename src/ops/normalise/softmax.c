@@ -1,7 +1,8 @@
 /* softmax and log_softmax over any axis, and their gradients.
  *
  * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
- * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. */
+ * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. Causal attention has rows
+ * of which it sees a part: the elements behind it are not read, and are zeros in the result. */
 #include "ops/normalise/softmax.h"
 #include "base/assert.h"
 #include "ops/attributes.h"
@@ -18,6 +19,7 @@ typedef struct softmax_params {
     I64 length, inner; /* elements of a row, and the distance between them */
     I64 offsets[3];    /* of the buffers */
     I64 zeros;         /* softmax of rows along the innermost axis: without a finite element they are zeros, not NaN */
+    I64 rows, first;   /* the same: row i of `rows` sees its elements 0 to first + i; all of them if `rows` is 0 */
 } softmax_params;
 
 enum { SOFTMAX_WIDTH = 256 }; /* neighbouring rows that are taken side by side */
@@ -27,10 +29,25 @@ enum { SOFTMAX_WIDTH = 256 }; /* neighbouring rows that are taken side by side *
 FUNC A softmax_max(A m, I64 zeros) { return zeros && m < 0 && m - m != 0 ? LIT(0.0) : m; }
 FUNC A softmax_sum(A s, I64 zeros) { return zeros && s == 0 ? LIT(1.0) : s; }
 
-/* y = exp(x - m), and the sum of that. */
-FUNC A softmax_powers(GLOBAL T *y, GLOBAL const T *x, I64 n, A m)
+/* The elements that row i sees. */
+FUNC I64 softmax_seen(I64 i, const softmax_params p)
 {
-    EACH_OF_ROW(j, n) STORE(y, j, EXP_BELOW(LOAD(x, j) - m));
+    const I64 seen = p.rows ? p.first + REMAINDER(i, p.rows) + 1 : p.length;
+    return seen < p.length ? seen : p.length;
+}
+
+/* The elements of row i for which loops run: those that it sees and others that fill the lanes of a sum. Short rows are
+ * taken whole, since a branch for each would cost more than it saves. */
+FUNC I64 softmax_filled(I64 i, const softmax_params p)
+{
+    const I64 filled = p.rows && p.length >= SHORT_ROW ? (softmax_seen(i, p) + SUM_LANES - 1) & ~(I64)(SUM_LANES - 1) : p.length;
+    return filled < p.length ? filled : p.length;
+}
+
+/* y = exp(x - m) of the first `seen` elements, zeros up to n, and the sum of that. */
+FUNC A softmax_powers(GLOBAL T *y, GLOBAL const T *x, I64 seen, I64 n, A m)
+{
+    EACH_OF_ROW(j, n) STORE(y, j, j < seen ? EXP_BELOW(LOAD(x, j) - m) : 0);
     return ROW_SUM(y, n) + NAN_IF_NOT_FINITE(m);
 }
 
@@ -42,9 +59,11 @@ KERNEL2(softmax, softmax_params, T, out, const T, in)
     FOR_ROWS(i) {
         GLOBAL const T *x = in + p.offsets[1] + i * n;
         GLOBAL T *y = out + p.offsets[0] + i * n;
-        const A m = softmax_max(ROW_MAX(x, n), p.zeros);
-        const A s = softmax_sum(IS_HALF ? ROW_EXP_SUM(x, n, m) : softmax_powers(y, x, n, m), p.zeros);
-        EACH_OF_ROW(j, n) STORE(y, j, (IS_HALF ? EXP_BELOW(LOAD(x, j) - m) : LOAD(y, j)) / s);
+        const I64 seen = softmax_seen(i, p), filled = softmax_filled(i, p);
+        const A m = softmax_max(ROW_MAX(x, seen), p.zeros);
+        const A s = softmax_sum(IS_HALF ? ROW_EXP_SUM(x, seen, m) : softmax_powers(y, x, seen, filled, m), p.zeros);
+        EACH_OF_ROW(j, filled) STORE(y, j, (!IS_HALF ? LOAD(y, j) : j < seen ? EXP_BELOW(LOAD(x, j) - m) : 0) / s);
+        EACH_OF_ROW(j, n - filled) STORE(y, filled + j, 0);
     }
 }
 
@@ -60,15 +79,17 @@ KERNEL2(log_softmax, softmax_params, T, out, const T, in)
     }
 }
 
-/* dx = y (g - sum(g y)). */
+/* dx = y (g - sum(g y)); y is 0 where a row sees nothing. */
 KERNEL3(softmax_backward, softmax_params, T, out, const T, in0, const T, in1)
 {
     const I64 n = p.length;
     FOR_ROWS(i) {
         GLOBAL const T *g = in0 + p.offsets[1] + i * n, *y = in1 + p.offsets[2] + i * n;
         GLOBAL T *dx = out + p.offsets[0] + i * n;
-        EXPAND(row_sum, sum, n, LOAD(g, j) * LOAD(y, j))
-        EACH_OF_ROW(j, n) STORE(dx, j, LOAD(y, j) * (LOAD(g, j) - sum));
+        const I64 filled = softmax_filled(i, p);
+        EXPAND(row_sum, sum, filled, LOAD(g, j) * LOAD(y, j))
+        EACH_OF_ROW(j, filled) STORE(dx, j, LOAD(y, j) * (LOAD(g, j) - sum));
+        EACH_OF_ROW(j, n - filled) STORE(dx, filled + j, 0);
     }
 }
 
@@ -171,6 +192,11 @@ static haul_status compute(haul__call *c)
             p.inner *= y->shape.dims[d]; /* part of a product that was checked */
     }
     HAUL__ASSERT(p.length > 0 && c->operands[c->count - 1]->count == y->count);
+    if (a->causal) {
+        HAUL__ASSERT(y->shape.ndim >= 2 && a->axis == y->shape.ndim - 1 && a->first >= 0);
+        p.rows = y->shape.dims[y->shape.ndim - 2];
+        p.first = a->first;
+    }
     p.items = y->count / p.length;
     HAUL__ASSERT(p.items * p.length == y->count);
     int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
@@ -283,12 +309,19 @@ HAUL__FUNCTIONS(softmax, (&(haul__softmax_attributes){.axis = axis}), (haul_tens
 
 HAUL__FUNCTIONS(log_softmax, (&(haul__softmax_attributes){.axis = axis}), (haul_tensor * x, int axis), x)
 
-haul_tensor *haul__attention_weights(haul_tensor *scores)
+static haul__softmax_attributes of_attention(int64_t first)
 {
-    return HAUL__APPLY(softmax, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), scores);
+    return (haul__softmax_attributes){.axis = -1, .zeros = true, .causal = first >= 0, .first = first < 0 ? 0 : first};
 }
 
-haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights)
+haul_tensor *haul__attention_weights(haul_tensor *scores, int64_t first)
 {
-    return HAUL__APPLY(softmax_backward, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), g, weights);
+    const haul__softmax_attributes a = of_attention(first);
+    return HAUL__APPLY(softmax, &a, scores);
+}
+
+haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights, int64_t first)
+{
+    const haul__softmax_attributes a = of_attention(first);
+    return HAUL__APPLY(softmax_backward, &a, g, weights);
 }

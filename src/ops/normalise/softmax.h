@@ -4,10 +4,12 @@
 
 #include "engine/operation.h"
 
-/* haul_softmax of scores over the last axis; a row of scores that are all -infinity gives zeros. */
-haul_tensor *haul__attention_weights(haul_tensor *scores);
+/* haul_softmax of scores over the last axis; a row of scores that are all -infinity gives zeros. Row i sees columns 0
+ * to first + i and has weights of 0 behind them; all columns if `first` is HAUL__ALL_COLUMNS. */
+enum { HAUL__ALL_COLUMNS = -1 };
+haul_tensor *haul__attention_weights(haul_tensor *scores, int64_t first);
 
 /* The gradient of the scores, from that of the weights. */
-haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights);
+haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights, int64_t first);
 
 #endif

@@ -5,33 +5,44 @@
 TEMPLATE(softmax_groups, NAME, IS_LOG)
 GROUPS2(NAME, softmax_params, T, out, const T, x)
 {
-    const I64 n = p.length, whole = n - n % SUM_LANES;
-    const int rest = (int)(n - whole);
-    I64 i = ITEMS_BEGIN;
+    const I64 n = p.length;
+    I64 i = ITEMS_BEGIN, row = p.rows ? REMAINDER(i, p.rows) : 0;
     if (n < SHORT_ROW) for (; i + SIDE_ROWS <= ITEMS_END; i += SIDE_ROWS) {
         const T *rows = x + p.offsets[1] + i * n;
         A sides[SIDE_ROWS][SIDE_ROWS], max[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
+        int seen[SIDE_ROWS], most = 0; /* elements of each row that count; loops over all rows end with the most */
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            seen[r] = (int)(p.rows && p.first + row + 1 < n ? p.first + row + 1 : n);
+            most = seen[r] > most ? seen[r] : most;
+            row = row + 1 == p.rows ? 0 : row + 1;
+        }
+        const I64 whole = (most + SUM_LANES - 1) / SUM_LANES * SUM_LANES, filled = whole < n ? whole : n;
         for (int r = 0; r < SIDE_ROWS; r++) {
             const T *v = rows + r * n;
-            EXPAND(group_row, A, sides[r], LOAD(v, 0), M_MAX, LOAD(v, j))
+            const A start = LOAD(v, 0);
+            const int rest = 0;
+            for (I64 k = 0; k < whole; k += SIDE_ROWS) {
+                const int left = seen[r] - (int)k;
+                EACH_SIDE(l) powers[r][k + l] = l < left ? LOAD(v, k + l) : start;
+            }
+            EXPAND(group_row, A, sides[r], start, M_MAX, powers[r][j])
         }
         EXPAND(group_tree, A, sides, M_MAX)
         EACH_SIDE(r) max[r] = softmax_max(sides[0][r], p.zeros);
         for (int r = 0; r < SIDE_ROWS; r++) {
-            const T *v = rows + r * n;
             const A m = max[r];
             A low[SIDE_ROWS], high[SIDE_ROWS];
             EACH_SIDE(l) low[l] = 0;
             EACH_SIDE(l) high[l] = 0;
-            for (I64 k = 0; k < n; k += SIDE_ROWS) { /* the zeros behind a row change no sum */
-                const int left = (int)(n - k);
+            for (I64 k = 0; k < whole; k += SIDE_ROWS) { /* the zeros behind a row change no sum */
+                const int left = seen[r] - (int)k;
                 EACH_SIDE(l) {
-                    const A power = EXP_BELOW((l < left ? LOAD(v, k + l) : m) - m);
+                    const A power = EXP_BELOW(powers[r][k + l] - m);
                     powers[r][k + l] = l < left ? power : 0;
                 }
             }
-            for (I64 k = 0; k < n; k += SUM_LANES) EACH_SIDE(l) low[l] += powers[r][k + l];
-            for (I64 k = SIDE_ROWS; k < n; k += SUM_LANES) EACH_SIDE(l) high[l] += powers[r][k + l];
+            for (I64 k = 0; k < whole; k += SUM_LANES) EACH_SIDE(l) low[l] += powers[r][k + l];
+            for (I64 k = SIDE_ROWS; k < whole; k += SUM_LANES) EACH_SIDE(l) high[l] += powers[r][k + l];
             EACH_SIDE(l) sides[r][l] = low[l] + high[l];
         }
         EXPAND(group_tree, A, sides, SUM_OF)
@@ -41,7 +52,8 @@ GROUPS2(NAME, softmax_params, T, out, const T, x)
             const T *v = rows + r * n;
             T *o = out + p.offsets[0] + (i + r) * n;
             const A m = max[r], s = sum[r];
-            EACH_OF_ROW(j, n) STORE(o, j, IS_LOG ? LOAD(v, j) - m - s : powers[r][j] / s);
+            EACH_OF_ROW(j, filled) STORE(o, j, IS_LOG ? LOAD(v, j) - m - s : powers[r][j] / s);
+            EACH_OF_ROW(j, n - filled) STORE(o, filled + j, 0);
         }
     }
     return i;
