@@ -38,13 +38,13 @@ static int backend_count = BUILT_IN;
 
 static struct {
     pthread_mutex_t lock;
-    bool            counted[MAX_BACKENDS];
+    atomic_bool     counted[MAX_BACKENDS];
     int             counts[MAX_BACKENDS];
     char            why[MAX_BACKENDS][256];
     haul_device    *devices[HAUL__MAX_DEVICES]; /* by slot; some may have failed to open */
-    int             device_count;
+    atomic_int      device_count;
     haul_device    *invalid[MAX_INVALID];
-    int             invalid_count;
+    atomic_int      invalid_count;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Atomic(haul_device *) the_cpu;
@@ -99,7 +99,7 @@ static void give_up(haul_device *device, const haul__backend *backend)
 }
 
 /* Devices of drivers that the parent started cannot be used. A thread that is gone may have held a lock: what these
- * guard is whole at each moment, because it is published by one store. */
+ * guard is whole at each moment, because one store publishes it: of a count, after the entry. */
 static void after_fork_in_child(void)
 {
     static haul__backend forked[MAX_BACKENDS];
@@ -128,8 +128,8 @@ static int count_of(int b)
     if (!registry.counted[b]) {
         haul__fork_watch(); /* without memory for it, children are not protected */
         registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
-        registry.counted[b] = true;
         HAUL__ASSERT(registry.counts[b] >= 0);
+        atomic_store_explicit(&registry.counted[b], true, memory_order_release);
     }
     return registry.counts[b];
 }
@@ -227,7 +227,8 @@ static haul_device *open_device(int b, int index)
             not_usable(device, status);
         HAUL__ASSERT(registry.device_count < HAUL__MAX_DEVICES && device->mark == HAUL__DEVICE_MARK);
         device->slot = registry.device_count;
-        registry.devices[registry.device_count++] = device;
+        registry.devices[device->slot] = device;
+        atomic_store_explicit(&registry.device_count, device->slot + 1, memory_order_release);
     }
     haul__error_restore(&before);
     return device ? device : &no_memory;
@@ -275,7 +276,8 @@ static haul_device *invalid(const char *name, const char *format, ...)
     haul__vsnprintf(device->why, sizeof device->why, format, arguments);
     va_end(arguments);
     HAUL__ASSERT(!device->valid && !device->backend);
-    registry.invalid[registry.invalid_count++] = device;
+    registry.invalid[registry.invalid_count] = device;
+    atomic_store_explicit(&registry.invalid_count, registry.invalid_count + 1, memory_order_release);
     return device;
 }
 
