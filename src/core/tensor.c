@@ -297,6 +297,7 @@ void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *s
         haul__shape_layout(shape, t->strides, &t->count);
         return;
     }
+    HAUL__ASSERT(0 <= shape->ndim && shape->ndim <= HAUL_MAX_DIMS);
     t->count = element_count(shape);
     HAUL__ASSERT(t->count >= 0);
     set_strides(t, strides);

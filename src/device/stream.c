@@ -220,6 +220,7 @@ haul_status haul__use_wait_host(haul__use use, const char *origin)
 haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin)
 {
     struct haul__point *p;
+    HAUL__ASSERT(!use.stream || (0 <= use.stream->id && use.stream->id < HAUL__MAX_STREAMS));
     if (use.stream == waiter || haul__use_done(use) || atomic_load(&waiter->after[use.stream->id]) >= use.ticket)
         return HAUL_OK;
     const haul__backend *backend = waiter->device->backend;

@@ -99,6 +99,7 @@ haul_status haul__dry_call_copy(haul_tensor *out, haul_tensor *x)
 void haul__dry_call_end(int call, haul_status status)
 {
     haul__dry_run *run = haul__dry_run_now();
+    HAUL__ASSERT(!run || (call >= 0 && (size_t)call < run->program.call_count));
     if (run && status)
         run->program.calls[call].listed = false;
     haul__dry_run_end_call(call);

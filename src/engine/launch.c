@@ -76,6 +76,7 @@ __attribute__((noinline)) static haul_status submit(haul__command *command, cons
 
 __attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, const haul__launch *l)
 {
+    HAUL__ASSERT(l->out_count >= 0 && l->in_count >= 0 && l->out_count + l->in_count <= HAUL__MAX_BUFFERS);
     haul__region buffers[HAUL__MAX_BUFFERS];
     for (int i = 0; i < l->out_count; i++)
         buffers[i] = (haul__region){l->outs[i]->storage, 0};

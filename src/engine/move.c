@@ -216,6 +216,7 @@ static haul_status infer_cast(haul__call *c)
 static haul_status compute_cast(haul__call *c)
 {
     const cast_attributes *a = haul__attributes(c);
+    HAUL__ASSERT(!a->kept || a->keeps);
     if (a->kept)
         return HAUL_OK;
     haul_status status = compute(c);

@@ -94,6 +94,7 @@ static void add_option(options *o, const haul__call *c, const haul__machine_work
     const haul__speeds speeds = haul__speeds_of(device);
     if (speeds.assumed)
         return;
+    HAUL__ASSERT(o->count < HAUL__MAX_DEVICES);
     o->items[o->count] = (option){device, haul__machine_time(speeds.machine, speeds.number, w), moves_to(c, device)};
     const option *best = &o->items[o->best], *now = &o->items[o->count];
     if (now->compute + now->moves < best->compute + best->moves)
