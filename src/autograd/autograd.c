@@ -247,7 +247,7 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived, void *co
 {
     const listener *l = context;
     haul_scope      scope;
-    HAUL__ASSERT(!leaf->node && (!l || l->done));
+    HAUL__ASSERT(!l || l->done);
     haul_status status = haul__scope_open(&scope, backward);
     if (status) {
         haul__object_release(arrived);

@@ -354,7 +354,6 @@ haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const
             hand_over(&scope, r, made);
         haul__scope_close(&scope);
     }
-    HAUL__ASSERT(status || drawn >= 0);
     if (!status && drawn > 0)
         haul__random_take(drawn); /* as if the function had drawn from the thread's generator */
     for (int i = 0; i < body->result_count && !status; i++)

@@ -178,8 +178,7 @@ static haul_status find_kernel(haul_device *device, const haul__unit *unit, CUmo
     char                     entry[128];
     int                      most = 0;
     CUresult                 code;
-    const int length = snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
-    HAUL__ASSERT(0 < length && (size_t)length < sizeof entry);
+    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
     const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
     HAUL__CU_CALL(code, d, ModuleGetFunction(&out->function, module, entry));
     if (code == CUDA_SUCCESS)

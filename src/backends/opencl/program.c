@@ -247,8 +247,7 @@ haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__
     kernel = haul__calloc(1, sizeof *kernel);
     if (!kernel)
         return haul__fail_memory(device->name, sizeof *kernel);
-    const int length = snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
-    HAUL__ASSERT(0 < length && (size_t)length < sizeof entry);
+    snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
     kernel->kernel = haul__cl.CreateKernel(program, entry, &code);
     if (code != CL_SUCCESS) {
         haul__free(kernel);
