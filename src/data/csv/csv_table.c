@@ -239,6 +239,8 @@ haul_status haul__csv_add_label(haul__csv_table *t, int f, const char *text, int
     memmove(field->label + place + 1, field->label + place,
             (size_t)(field->label_count - place) * sizeof *field->label);
     field->label[place] = (haul__csv_label){copy, number};
+    HAUL__ASSERT(place == field->label_count || strcmp(text, field->label[place + 1].text) < 0);
+    HAUL__ASSERT(place == 0 || strcmp(field->label[place - 1].text, text) < 0);
     field->label_count++;
     return HAUL_OK;
 }

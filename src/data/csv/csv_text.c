@@ -48,6 +48,7 @@ static bool take_end(haul__csv *c, const char *p, haul__csv_cell *cell)
     } else if (p < c->end) {
         return false;
     }
+    HAUL__ASSERT(p <= c->end);
     c->at = p;
     return true;
 }

@@ -38,6 +38,7 @@ int haul__flow_add_arc(haul__flow *f, int from, int to, int64_t room)
 
 void haul__flow_add_costs(haul__flow *f, int node, int64_t on_sink_side, int64_t on_source_side)
 {
+    HAUL__ASSERT(f->failed || (size_t)node < f->node_count);
     if (!f->failed)
         f->nodes[node].excess += on_sink_side - on_source_side;
 }
