@@ -53,6 +53,7 @@ static haul_status gather_in_messages(haul__work *w)
     }
     if (w->root == w->group->size)
         return haul__work_over(w);
+    HAUL__ASSERT(0 <= w->at && w->at < w->in_bytes[w->root]);
     const int64_t bytes = smaller(w->in_bytes[w->root] - w->at, haul__group_message_bytes);
     char         *message = w->in + total(w->in_bytes, w->root) + w->at;
     w->at += bytes;

@@ -13,6 +13,7 @@ static void pack(const haul__tree *tree, int rank, double *numbers, int rows, do
 {
     const int from = haul__tree_first(tree, rank), count = haul__tree_first(tree, rank + 1) - from;
     double   *portion = packed + (int64_t)from * rows;
+    HAUL__ASSERT(0 <= rank && rank < tree->ranks && count > 0);
     for (int k = 0; k < rows; k++) {
         double *row = numbers + (int64_t)k * tree->pieces + from, *part = portion + (int64_t)k * count;
         memcpy(unpack ? row : part, unpack ? part : row, (size_t)count * sizeof *row);
