@@ -36,6 +36,7 @@ static haul_status choose(chosen *out, int64_t batch, int64_t kind, int64_t box)
         out->items = items;
         out->room = room;
     }
+    HAUL__ASSERT(out->items && out->count < out->room);
     int64_t *item = out->items + 3 * out->count++;
     item[0] = batch, item[1] = kind, item[2] = box;
     return HAUL_OK;

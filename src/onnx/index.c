@@ -4,6 +4,7 @@
 #include <haul/transfer.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -52,6 +53,7 @@ haul_tensor *haul__onnx_gather(haul__onnx_call *c)
         if (d != axis)
             shape.dims[shape.ndim++] = from.dims[d];
     }
+    HAUL__ASSERT(shape.ndim == from.ndim - 1 + at.ndim);
     for (int k = 0; k < at.ndim; k++)
         count *= at.dims[k];
     return haul_reshape(haul_index_select(x, axis, haul_reshape(index, HAUL_SHAPE(count))), shape);
@@ -189,6 +191,7 @@ haul_tensor *haul__onnx_gather_nd(haul__onnx_call *c)
     }
     for (int d = end; d < from.ndim; d++)
         shape.dims[shape.ndim++] = from.dims[d];
+    HAUL__ASSERT(shape.ndim == at.ndim - 1 + from.ndim - end);
     haul_tensor *flat =
         slices_of(haul_reshape(X(1), HAUL_SHAPE(batches, rows, depth)), 2, from.dims + b, depth, batches * slices);
     if (b)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -88,6 +89,7 @@ static int64_t reach(const window *w, int d)
 static void add_for_ceil(window *w, const haul_shape *x)
 {
     for (int d = 0; d < w->ndim; d++) {
+        HAUL__ASSERT(w->size[d] > 0 && w->stride[d] > 0);
         const int64_t n = x->dims[d + 2] + w->before[d] + w->after[d], rest = (n - reach(w, d)) % w->stride[d];
         const int64_t begins = n - reach(w, d) - rest + w->stride[d]; /* of the window that is cut */
         if (n < reach(w, d) || !rest || begins >= x->dims[d + 2] + w->before[d])
@@ -101,6 +103,7 @@ static void add_for_ceil(window *w, const haul_shape *x)
 static haul_tensor *sums(haul_tensor *x, const window *w)
 {
     for (int d = 0; d < w->ndim; d++) {
+        HAUL__ASSERT(w->size[d] > 0 && w->stride[d] > 0);
         const int64_t n = haul__failed(x) ? 0 : haul_tensor_shape(x).dims[d + 2],
                       count = (n - reach(w, d)) / w->stride[d];
         haul_tensor *y = NULL;

@@ -91,6 +91,7 @@ static bool is_outside(const resizing *r, const line *l, double at)
 
 static int64_t clamped(double at, int64_t n)
 {
+    HAUL__ASSERT(n > 0);
     return at > 0 ? at < (double)(n - 1) ? (int64_t)at : n - 1 : 0;
 }
 

@@ -37,6 +37,7 @@ haul_status haul__onnx_window_list(haul__onnx_call *c, const char *name, int cou
 static void pad_same(window *w, const haul_shape *x, bool lower)
 {
     for (int d = 0; d < w->ndim; d++) {
+        HAUL__ASSERT(w->size[d] > 0 && w->stride[d] > 0 && w->dilation[d] > 0);
         const int64_t n = x->dims[d + 2], results = (n + w->stride[d] - 1) / w->stride[d];
         const int64_t reach = (results - 1) * w->stride[d] + w->dilation[d] * (w->size[d] - 1) + 1;
         const int64_t all = reach > n ? reach - n : 0;
