@@ -1,5 +1,6 @@
 /* What operations on pictures share. */
 #include "ops/image/picture.h"
+#include "base/assert.h"
 
 haul_status haul__check_picture(const haul__call *c, int channels, bool grey)
 {
@@ -49,6 +50,7 @@ haul_tensor *haul__picture_planes(haul_tensor *x)
     if (shape.ndim < 2)
         return haul__failed_tensor();
     const int64_t plane = shape.dims[last] * shape.dims[last - 1];
+    HAUL__ASSERT(plane > 0);
     return haul_reshape(x, HAUL_SHAPE(haul_tensor_count(x) / plane, 1, shape.dims[last - 1], shape.dims[last]));
 }
 

@@ -2,6 +2,7 @@
 #include <haul/statistics.h>
 #include <math.h>
 
+#include "base/assert.h"
 #include "core/option.h"
 #include "engine/operation.h"
 
@@ -54,8 +55,9 @@ static haul_status compose_corrcoef(haul__call *c)
     if (y->shape.ndim == 0)
         return give(c, haul_div(y, y));
     const int64_t n = y->shape.dims[0];
-    haul_tensor  *at = haul_mul_scalar(haul_arange_i64(0, n, 1), (double)(n + 1)); /* of the diagonal */
-    haul_tensor  *deviation = haul_sqrt(haul_index_select(haul_reshape(y, HAUL_SHAPE(n * n)), 0, at));
+    HAUL__ASSERT(y->shape.ndim == 2 && y->shape.dims[1] == n);
+    haul_tensor *at = haul_mul_scalar(haul_arange_i64(0, n, 1), (double)(n + 1)); /* of the diagonal */
+    haul_tensor *deviation = haul_sqrt(haul_index_select(haul_reshape(y, HAUL_SHAPE(n * n)), 0, at));
     y = haul_div(haul_div(y, haul_unsqueeze(deviation, 1)), haul_unsqueeze(deviation, 0));
     return give(c, haul_clamp(y, -1, 1));
 }

@@ -1,5 +1,6 @@
 /* haul_where and the operations that gradients of maximum, minimum and clamp need: a choice between operands, element
  * by element, with the loop of the rows of pointwise.def. */
+#include "base/assert.h"
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -85,6 +86,7 @@ static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *i
 {
     haul_tensor     *y = c->results[0], *operands[4] = {y, ins[0], ins[1], count > 2 ? ins[2] : NULL};
     pointwise_params p;
+    HAUL__ASSERT(count == 2 || count == 3);
     haul__layout(&p, &y->shape, operands, 1 + count);
     p.scalars[0] = haul__scalar_bits(y->dtype, s0);
     p.scalars[1] = haul__scalar_bits(y->dtype, s1);

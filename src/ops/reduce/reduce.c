@@ -341,6 +341,7 @@ static int collapse(const haul_tensor *x, const bool *reduced, bool which, axis_
             runs[merged++] = runs[k];
     }
     HAUL__ASSERT(merged <= count && count <= x->shape.ndim);
+    HAUL__ASSERT(merged == 0 || runs[merged - 1].dim != 1);
     return merged;
 }
 
