@@ -209,7 +209,7 @@ static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *grad
     haul_status status = node->operation->again(node, results);
     if (!status)
         status = haul__pass_add(&p->graph, results, node->result_count, before);
-    HAUL__ASSERT(p->graph.nodes[p->graph.at] == node); /* what was added comes after it */
+    HAUL__ASSERT(p->graph.nodes[p->graph.at] == node); /* added nodes come after it */
     p->ahead = p->graph.at + 1;
     for (int k = 0; k < node->result_count && !status; k++) {
         if (haul__is_none(gradients[k]))

@@ -1,7 +1,8 @@
-"""Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations
-that a function begins with, a status is a condition by itself, and comments state facts: they ask no questions, and do
-without some words that make a fact hard to read. Documents, messages and headers avoid idioms that are not English, and
-a message does not say that a thing is absent with "there is no". Programs for users may write != HAUL_OK."""
+"""Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the
+declarations that a function begins with, a status is a condition by itself, facts stand where runs reach them, and
+comments state facts: they ask no questions, and do without some words that make a fact hard to read. Documents,
+messages and headers avoid idioms that are not English, and a message does not say that a thing is absent with "there
+is no". Programs for users may write != HAUL_OK."""
 # ctest: labels=once
 import os
 import pathlib
@@ -29,6 +30,7 @@ IDIOMS = re.compile(r"""\b(the\s+same\s+bits | trainings | stretch(e[sd])? | tol
     | there\s+(is|are)\s+no\b[^.;|]*;\s+there\s+(is|are))\b""", re.X | re.I)
 ABSENT = re.compile(r"\bthere (is|are) (no|nothing|neither)\b", re.I)  # better: "unknown x", "found no x"
 TERMS = {"stretch"}  # of formats that Haul reads
+UNREACHED = re.compile(r"^( +)(return|goto|break|continue)\b[^;]*;[^\n]*\n+\1HAUL__ASSERT\b", re.M)
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
@@ -116,6 +118,8 @@ def faults(text, for_users=False):
     for number, line in enumerate(lines, 1):
         if not for_users and re.search(r"(if|while) \(.*[^=!]+ != HAUL_OK\)", code_of(line)):
             yield number, "a status is a condition by itself, without != HAUL_OK"
+    for found in UNREACHED.finditer(text):
+        yield text.count("\n", 0, found.end()) + 1, "a fact stands behind a statement that leaves"
 
 
 def test_of_the_test():
@@ -124,6 +128,9 @@ def test_of_the_test():
     condition = "    if (haul_sync() != HAUL_OK)\n"
     if [line for line, _ in faults(text)] != [5] or list(faults(good)) or [line for line, _ in faults(condition)] != [1]:
         sys.exit("faults were made, and are not found")
+    fact = "    if (a)\n        return f(\n            a);\n    HAUL__ASSERT(a);\n    return;\n    HAUL__ASSERT(b);\n"
+    if [line for line, _ in faults(fact)] != [6]:
+        sys.exit("a fact was written that no run reaches, and is not found, or another one is")
     comment = "/* A line.\n * What\n * is behind it is no copy, and such a \"*/ f(\"nobody\"); // tells\n"
     if [(line, what.split('"')[1]) for line, what in comment_faults(comment)] != [(2, "What is"), (3, "is no"), (3, "such"),
                                                                                   (3, "tells")]:

@@ -29,6 +29,7 @@ typedef struct search {
 
 static haul__exchange exchange_of(const haul__cluster_request *r, const haul__layout *l)
 {
+    HAUL__ASSERT(l->stages >= 1 && l->replicas >= 1);
     const int near = (int)smaller(larger(r->per_host / l->stages, 1), l->replicas);
     return (haul__exchange){.machine = r->machine,
                             .device = r->device,
@@ -38,7 +39,6 @@ static haul__exchange exchange_of(const haul__cluster_request *r, const haul__la
                             .rate = r->rate,
                             .latency_ns = r->latency_ns,
                             .direct = r->direct && l->shard < 3};
-    HAUL__ASSERT(near >= 1 && l->stages >= 1 && l->replicas >= 1);
 }
 
 static int64_t bucket_ps(const haul__exchange *x, const haul__layout *l, int64_t bytes)

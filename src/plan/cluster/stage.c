@@ -46,10 +46,10 @@ typedef struct cut {
 
 static int64_t border(const haul__units *u, const haul__cluster_request *r, int stage, int unit)
 {
+    HAUL__ASSERT(stage > 0 && unit > 0 && unit < u->count);
     const haul__unit *before = &u->items[unit - 1];
     return haul__ps_add(copies(r, leaves_host(r, stage - 1), before->up, before->up_count),
                         copies(r, leaves_host(r, stage - 1), before->down, before->down_count));
-    HAUL__ASSERT(stage > 0 && unit > 0 && unit < u->count);
 }
 
 /* Stages have one unit with gradients at least. */
