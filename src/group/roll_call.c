@@ -4,7 +4,8 @@
  * answers that it has not begun the collective, or that does not answer at all, is the one that the others wait for: an
  * error names it, goes to all ranks, and ends the job. A rank whose program exits says so, and goes on answering until
  * all ranks have exited: only then can the library be finished. Collectives that it has not begun cannot be completed:
- * ranks that wait in one ask about it at once. */
+ * ranks that wait in one ask about it at once. Neither can a message to or from it, once nothing of its own is under
+ * way: its rank asks twice, since the last bytes may be on their way. */
 #include <string.h>
 #include <time.h>
 
@@ -201,6 +202,11 @@ static void handle(int rank, control *message)
 
 /* ---- judging ---- */
 
+static bool waits(const peer *p)
+{
+    return strncmp(p->says, WAITS, strlen(WAITS)) == 0;
+}
+
 /* The rank that a message of `w->peer` waits for. If that one waits, too, it is another one that does not answer, or
  * else does not wait: ranks that send to each other in a row all wait for the last one. */
 static int awaited(const haul__work *w)
@@ -214,17 +220,21 @@ static int awaited(const haul__work *w)
             continue;
         if (!other->answered)
             return r;
-        if (strncmp(other->says, WAITS, strlen(WAITS)) != 0)
+        if (!waits(other))
             busy = r;
     }
-    return strncmp(p->says, WAITS, strlen(WAITS)) == 0 ? busy : w->peer;
+    return waits(p) ? busy : w->peer;
 }
 
 /* Rank r has not begun the work. Of a call about ranks that leave only these are: the others may begin it yet. */
 static bool is_late(const haul__work *w, int r)
 {
     const peer *p = &peers[w->group->places[r]];
-    if (r == w->group->rank || (w->peer >= 0 && r != awaited(w)))
+    if (r == w->group->rank)
+        return false;
+    if (call.leaves && !w->collective)
+        return r == w->peer && p->answered && !waits(p) && w->leavers > 1;
+    if (w->peer >= 0 && r != awaited(w))
         return false;
     if (call.leaves)
         return p->leaving && p->answered && p->number < w->number;
@@ -265,7 +275,7 @@ static void judge_work(haul__work *w)
         if (is_late(w, r)) {
             first = first < 0 ? r : first;
             count++;
-        } else if (call.leaves && !peers[w->group->places[r]].answered) {
+        } else if (call.leaves && r != w->group->rank && !peers[w->group->places[r]].answered) {
             w->leavers = 0; /* it is asked again */
         }
     if (count > 0) {
@@ -344,12 +354,30 @@ void haul__roll_call_about(haul__work *w)
     ask(w, false);
 }
 
+/* Asks about a message to or from a rank that leaves, and after some time once more. */
+static void ask_about_message(haul__work *w)
+{
+    const int64_t now = haul__system_ns();
+    HAUL__ASSERT(w->peer < w->group->size);
+    if (w->peer < 0 || !peers[w->group->places[w->peer]].leaving || now - w->left_ns < PATIENCE_S * SECOND)
+        return;
+    w->left_ns = now;
+    w->leavers++;
+    ask(w, true);
+}
+
 void haul__roll_call_leavers(haul__work *w)
 {
     int leavers = 0;
+    if (call.on)
+        return;
+    if (!w->collective) {
+        ask_about_message(w);
+        return;
+    }
     for (int r = 0; r < w->group->size; r++)
         leavers += peers[w->group->places[r]].leaving;
-    if (!w->collective || call.on || leavers <= w->leavers)
+    if (leavers <= w->leavers)
         return;
     w->leavers = leavers;
     ask(w, true);

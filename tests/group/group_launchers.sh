@@ -79,6 +79,13 @@ for launcher in "${launchers[@]}"; do
     run leave 3
     expect "rank 2 (host"
     expect "has not reached it"
+    run unreceived 2
+    expect "the message (f32[1048576]) cannot be completed: rank 1 (host"
+    expect "has not completed it, and its program has ended"
+    [ $status != 0 ] || fail "$what: status 0"
+    run unsent 3
+    expect "has not completed it, and its program has ended"
+    [ $status != 0 ] || fail "$what: status 0"
     export HAUL_GROUP_LIMIT=5
     run no-message 2
     expect "cannot be completed: rank" # one of the two, which wait for each other

@@ -104,6 +104,17 @@ static int receive_none(haul_group *g, int rank)
     return haul_tensor_check(haul_receive(haul_zeros(HAUL_F32, HAUL_SHAPE(2)), 1, g)) ? report() : 0;
 }
 
+/* Rank 0 sends what no rank receives, and the last one waits for what no rank sends, or ends. */
+static int send_none_receives(haul_group *g, int rank, bool receives)
+{
+    haul_scope_push();
+    if (rank == 0)
+        haul_send(haul_zeros(HAUL_F32, HAUL_SHAPE(1 << 20)), 1, g);
+    if (rank == 2 && receives && haul_tensor_check(haul_receive(haul_zeros(HAUL_F32, HAUL_SHAPE(2)), 1, g)))
+        return report();
+    return 0;
+}
+
 /* The last rank takes part in a broadcast, which waits for rank 0, when its receive fails. Rank 1 hears of it. */
 static int fail_during_broadcast(haul_group *g, int rank, int last)
 {
@@ -142,6 +153,8 @@ static int misbehave(const char *fault)
         return fail_during_broadcast(g, rank, last);
     if (!strcmp(fault, "no-message"))
         return receive_none(g, rank);
+    if (!strcmp(fault, "unreceived") || !strcmp(fault, "unsent"))
+        return send_none_receives(g, rank, !strcmp(fault, "unsent"));
     if (!strcmp(fault, "stop-leaving") || !strcmp(fault, "stop-closing")) {
         stop_at_end(rank == last, !strcmp(fault, "stop-closing"));
         return 0;
