@@ -18,15 +18,18 @@
 
 static const char MEASURED[] = "machine 4", LEARNT[] = "learnt times 1";
 
-/* The key of a device's entry of that kind, which the caller must free. It changes with what decides the speeds. NULL:
- * memory is exhausted. */
+/* The key of a device's entry of that kind, which the caller must free. It changes with what decides the speeds: of
+ * the CPU's cores those that threads use, since a launcher may give each rank one of them. NULL: memory is exhausted.
+ */
 static char *key_of(const haul_device *device, const char *kind)
 {
     haul_device_properties p = {0}, host = {0};
+    const int              threads = haul_num_threads();
     if (haul_device_describe(device, &p) || haul_device_describe(haul_cpu(), &host))
         return NULL;
+    const int units = device == haul_cpu() && p.compute_units > threads ? threads : p.compute_units;
     return haul__format("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", kind, haul_version(), p.name, p.model, p.driver,
-                        p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
+                        p.libraries, p.bus, units, host.model, host.libraries, threads);
 }
 
 static haul__machine *load(const haul_device *device, const char *kind)

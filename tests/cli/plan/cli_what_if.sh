@@ -121,6 +121,13 @@ check "a file with them" test "$(wc -l <damaged)" -eq 1
 run 0 what-if "${step[@]}" --json
 check "a damaged file is ignored" cmp out before
 
+# A rank of one thread, to which its launcher gave one core, measures for plans on the whole computer.
+core=$(taskset -cp $$ | sed 's/^.*: *//; s/[-,].*$//')
+check "a profile on one core" taskset -c "$core" "$HAUL" train --model simplecnn --data shapes:160 --batch 16 \
+    --device cpu --epochs 1 --profile 5 --run one-core --quiet --threads 1
+HAUL_NUM_THREADS=1 run 0 what-if "${step[@]}" --json
+check "its operations are learnt" grep -q '"learnt_operations": *[1-9]' out
+
 # ---- wrong command lines ----
 run 2 what-if --model simplecnn
 complains "--machine NAME or --ranks LIST is missing"
