@@ -298,9 +298,8 @@ static void compare_blocks(haul_device *device, haul_dtype dtype, const haul_sha
         assert_near(g[i], want[i], 16 * tolerance, "a second derivative");
 }
 
-/* Fewer queries than are taken in blocks. Short rows are taken side by side, longer ones are cut where a row sees no
- * more.
- */
+/* Fewer queries than are taken in blocks. Short rows are taken side by side, and longer ones end where a row sees no
+ * more. */
 static void causal_lengths(haul_device *device)
 {
     static const int64_t lengths[][2] = {{1, 1},   {2, 5},     {5, 2},    {15, 17},   {17, 15},  {33, 70},
@@ -326,7 +325,7 @@ static void test_attention__causal_lengths_are_the_equation(void **state)
     on_devices(causal_lengths);
 }
 
-/* Scores that a row does not see are not read: a query and a key that are infinite reach no earlier row. */
+/* Scores that a row does not see are not read: a key that is NaN reaches no earlier row. */
 static void unseen(haul_device *device)
 {
     enum { ROWS = 140, LAST = ROWS - 1 };
