@@ -61,9 +61,9 @@ static const char *entity(char c)
 }
 
 /* Control characters and those that change the direction of what follows are shown by their number. Lines stay. */
-static void add_escaped(html *h, const char *text)
+static void add_part(html *h, const char *text, const char *end)
 {
-    while (*text) {
+    while (text < end) {
         uint32_t     code;
         char         number[16];
         const char  *named = entity(*text);
@@ -84,9 +84,21 @@ static void add_escaped(html *h, const char *text)
     }
 }
 
+static void add_escaped(html *h, const char *text)
+{
+    add_part(h, text, text + strlen(text));
+}
+
 void html_name(html *h, const char *name)
 {
-    html_add(h, "<bdi>%s</bdi>", name);
+    html_put(h, "<bdi>");
+    for (const char *end; (end = strchr(name, '_')); name = end + 1) {
+        add_part(h, name, end + 1);
+        if (end[1])
+            html_put(h, "<wbr>");
+    }
+    add_escaped(h, name);
+    html_put(h, "</bdi>");
 }
 
 /* ---- values ---- */

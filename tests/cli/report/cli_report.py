@@ -13,7 +13,7 @@ import subprocess
 HAUL = os.environ["HAUL"]
 KEY = ("from", "to", "operation", "module", "label", "tensor")  # of a row of a ledger
 SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
-VOID = {"meta", "img", "br", "hr", "link", "input"}
+VOID = {"meta", "img", "br", "wbr", "hr", "link", "input"}
 failures = []
 
 
