@@ -140,9 +140,9 @@ typedef struct haul_kernel_buffer {
 /* A kernel: its text, and what the program's compiler made of it. The macros HAUL_KERNEL2 to HAUL_KERNEL6 of kernel.h
  * define it. */
 typedef struct haul_kernel {
-    const char        *name, *file;                  /* name: its name; file: the file that defines it */
-    int                line;                         /* the line of `file` */
-    int                buffer_count;                 /* the number of `buffers` */
+    const char        *name, *file;  /* name: its name, at most 56 letters; file: the file that defines it */
+    int                line;         /* the line of `file` */
+    int                buffer_count; /* the number of `buffers` */
     haul_kernel_buffer buffers[HAUL_KERNEL_BUFFERS]; /* its buffers: results, then operands */
     const char        *text;                         /* its text, for the compilers of other devices */
     /* f16: compiled for f16; bf16: compiled for bf16; f32: compiled for f32; f64: compiled for f64 */

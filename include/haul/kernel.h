@@ -336,7 +336,7 @@
 /* Define a kernel: `static const haul_kernel name`, for .kernel of a descriptor (custom.h). HAUL_KERNEL3 has three
  * buffers, and so on.
  *
- * - name: the name of the kernel
+ * - name: the name of the kernel, at most 56 letters
  * - T0, T1, T2, T3, T4, T5: the types of the buffers, "T" or "const T" or a type of a fixed size
  * - b0, b1, b2, b3, b4, b5: the names of the buffers: the operation's results and then its operands, row-major and
  *   without gaps

@@ -56,7 +56,7 @@ static void test_custom_errors__descriptors(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     haul_kernel broken = swish_kernel, integers = swish_kernel, read_only = swish_kernel;
-    haul_kernel untyped = swish_kernel, unnamed = swish_kernel;
+    haul_kernel untyped = swish_kernel, unnamed = swish_kernel, long_name = swish_kernel;
     untyped.buffers[0].type = NULL;
     unnamed.buffers[1].name = NULL;
     broken.bf16 = NULL;
@@ -99,6 +99,8 @@ static void test_custom_errors__descriptors(void **state)
             .kernel = &rms_kernel);
     REFUSED("test_bad: the kernel is not whole", GOOD, .kernel = &(haul_kernel){.name = "empty"});
     REFUSED("test_bad: the kernel is not whole", GOOD, .kernel = &broken);
+    long_name.name = "a_kernel_whose_name_has_one_letter_more_than_kernels_have";
+    REFUSED("the name of kernel a_kernel_whose_name_... has 57 letters; it has at most 56", GOOD, .kernel = &long_name);
     REFUSED("test_bad: buffer 0 of kernel swish_kernel has no type", GOOD, .kernel = &untyped);
     REFUSED("test_bad: buffer 1 of kernel swish_kernel has no name", GOOD, .kernel = &unnamed);
     REFUSED("has the type const widget", GOOD, .kernel = &integers);

@@ -79,11 +79,15 @@ static haul_status check_results(const haul_custom_operation *d, int *count)
 
 static haul_status check_kernel(const haul_custom_operation *d, int operands, int results)
 {
+    enum { LONGEST_NAME = 56 }; /* with a dtype it fits into haul__kernel.name */
     const haul_kernel *k = d->kernel;
     if (!k)
         return d->launch ? REFUSE(d, "launch", "the descriptor has a function launch and no kernel") : HAUL_OK;
     if (!k->name || !k->text || !k->file || !k->f16 || !k->bf16 || !k->f32 || !k->f64)
         return REFUSE(d, "kernel", "the kernel is not whole; one of the macros HAUL_KERNEL2 to 6 makes it");
+    if (strlen(k->name) > LONGEST_NAME)
+        return REFUSE(d, "kernel", "the name of kernel %.20s... has %zu letters; it has at most %d", k->name,
+                      strlen(k->name), LONGEST_NAME);
     if (k->buffer_count != operands + results)
         return REFUSE(d, "kernel", "kernel %s has %d buffers, but the operation has %d results and %d operands",
                       k->name, k->buffer_count, results, operands);
