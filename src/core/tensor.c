@@ -147,10 +147,11 @@ bool haul__tensor_is_sound(const haul_tensor *t)
     for (int d = t->shape.ndim - 1; d >= 0; d--) {
         const int64_t dim = t->shape.dims[d];
         if (dim < 0 || (t->contiguous && t->count && dim > 1 && t->strides[d] != dense) ||
-            __builtin_mul_overflow(count, dim, &count) || __builtin_mul_overflow(dense, dim ? dim : 1, &dense) ||
-            __builtin_mul_overflow(dim ? dim - 1 : 0, t->strides[d], &reach) ||
-            __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+            __builtin_mul_overflow(count, dim, &count) || __builtin_mul_overflow(dense, dim ? dim : 1, &dense))
             return false;
+        if (t->count && (__builtin_mul_overflow(dim ? dim - 1 : 0, t->strides[d], &reach) ||
+                         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)))
+            return false; /* strides of an empty tensor lead nowhere, and may be any that a program gave */
     }
     if (count != t->count)
         return false;
