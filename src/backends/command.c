@@ -3,10 +3,10 @@
 
 #include "base/assert.h"
 
-/* True if the bytes of a copy or fill are in each of its buffers. */
+/* True if the bytes of a copy or fill are in each of its buffers. A kernel may read an element several times. */
 static bool is_within(const haul__command *c)
 {
-    for (int i = 0; c->kind != HAUL__COMMAND_LAUNCH && i < c->buffer_count; i++) {
+    for (int i = 0; !c->kernel && i < c->buffer_count; i++) {
         const size_t all = c->buffers[i].storage->bytes, from = c->buffers[i].offset;
         if (from > all || c->bytes > all - from)
             return false;
