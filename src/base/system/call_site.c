@@ -12,11 +12,11 @@
 #endif
 #if __has_include(<sys/auxv.h>)
 #include <sys/auxv.h>
-
-#include "base/assert.h"
 #define HAVE_AUXILIARY_VECTOR 1
 #endif
 #endif
+
+#include "base/assert.h"
 
 enum { SHOWN = 8 };
 
