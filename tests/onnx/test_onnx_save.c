@@ -447,6 +447,13 @@ static haul_tensor *half_batch(haul_module *m, haul_args *args)
     return haul_slice(args->x[0], 0, 0, (haul_tensor_dim(args->x[0], 0) + 1) / 2, 1);
 }
 
+static haul_tensor *dimensions_by_batch(haul_module *m, haul_args *args)
+{
+    (void)m;
+    const int64_t n = haul_tensor_dim(args->x[0], 0);
+    return haul_reshape(args->x[0], n > 4 ? HAUL_SHAPE(n, 2, 2) : HAUL_SHAPE(2 * n, 2));
+}
+
 static void expect_refusal(haul_forward *f, bool dynamic, const char *text)
 {
     haul_module *parts[] = {haul_nn_identity(), haul_module_new("odd", f)};
@@ -469,6 +476,7 @@ static void test_onnx_save__refusals(void **state)
     expect_refusal(in_place, false, "haul_copy_into in 1: it changes a tensor in place");
     expect_refusal(by_batch, true, "other operations for a batch of");
     expect_refusal(half_batch, true, "fixed batch");
+    expect_refusal(dimensions_by_batch, true, "its number of dimensions depends on the batch");
     assert_int_equal(haul_save_onnx(FILE_NAME, haul_module_new("odd", half_batch), row4()), HAUL_OK);
 }
 

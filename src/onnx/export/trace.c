@@ -327,7 +327,8 @@ static haul_status trace_call(tracer *t, const haul__program_call *c, const haul
     int                 *x = haul__calloc((size_t)c->operand_count + 1, sizeof *x);
     if (!x)
         return haul__fail_memory(t->g->operation, sizeof *x);
-    HAUL__ASSERT(c->operand_count == other->operand_count && c->result_count <= HAUL__MAX_RESULTS);
+    HAUL__ASSERT(c->operand_count == other->operand_count && c->result_count == other->result_count);
+    HAUL__ASSERT(c->result_count <= HAUL__MAX_RESULTS);
     s.x = x;
     s.in = p->values + c->value;
     s.out = s.in + c->operand_count;
@@ -339,6 +340,9 @@ static haul_status trace_call(tracer *t, const haul__program_call *c, const haul
         s.y[i] = s.part_values[i] = HAUL__ONNX_ABSENT;
     for (int i = 0; i < c->operand_count; i++)
         x[i] = operand_of(t, &s.in[i], &s.why);
+    for (int i = 0; i < c->operand_count + c->result_count; i++)
+        if (s.in[i].shape.ndim != s.other_in[i].shape.ndim)
+            s.why = "its number of dimensions depends on the batch; save with a fixed batch";
     s.y[0] = save_call(t, &s, c);
     if (s.why)
         cannot(t, c, s.why);
@@ -377,7 +381,8 @@ static haul_status trace_calls(tracer *t)
     for (size_t i = 0; i < a->end - a->first && !status; i++) {
         const haul__program_call *c = &p->calls[p->described[a->first + i]];
         const haul__program_call *other = &p->calls[p->described[b->first + i]];
-        if (c->operation != other->operation || c->operand_count != other->operand_count)
+        if (c->operation != other->operation || c->operand_count != other->operand_count ||
+            c->result_count != other->result_count)
             return differ(t);
         if (c->listed && !is_known_view(t, c))
             status = trace_call(t, c, other);
