@@ -168,8 +168,9 @@ static int64_t time_of_conv(const haul__machine_device *d, const haul__machine_w
         return larger(own, wide);
     if (channels <= few_channels || channels >= many_channels)
         return own;
-    const double few = 1 / few_channels, many = 1 / many_channels;
-    return wide + (int64_t)((double)(own - wide) * (1 / channels - many) / (few - many));
+    const double  few = 1 / few_channels, many = 1 / many_channels;
+    const int64_t between = wide + (int64_t)((double)(own - wide) * (1 / channels - many) / (few - many));
+    return larger(between, smaller(own, wide)); /* long times are rounded */
 }
 
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)

@@ -392,6 +392,11 @@ static void test_machine__classes_convolutions(void **state)
     assert_int_equal(time_of_conv(m, 200, 500, 400), 50000 * us);
     assert_int_equal(time_of_conv(m, 2000000, 500, 400), 2000000 * us);
     assert_int_equal(time_of_conv(m, 0, 0, 0), 0);
+    m->devices[1].rates[1].points[0].rate = m->devices[1].bytes_per_second = 1000000000000000000;
+    for (int64_t rate = 1; rate < 100; rate++) { /* hours, which are rounded, next to 12 channels */
+        m->devices[1].rates[0].points[0].rate = rate;
+        assert_true(time_of_conv(m, nextafter(12 << 14, INFINITY), 1 << 14, 0) >= 0);
+    }
     haul__free(m);
 }
 
