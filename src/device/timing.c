@@ -13,6 +13,7 @@
 #include "backends/implementation.h"
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/numbers.h"
 #include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/events.h"
@@ -199,8 +200,8 @@ static timed *take_done(haul__stream *s)
 }
 
 /* The device's times, and their offset to the host's clock: when the anchor began, or without one the first command. No
- * command ends after now. An anchor of long ago says nothing, because clocks drift. 0 if no time could be read. The
- * caller holds the keeper's lock. */
+ * command ends before it begins, or after now. An anchor of long ago says nothing, because clocks drift. 0 if no time
+ * could be read. The caller holds the keeper's lock. */
 static int64_t read_times(const haul__stream *keeper, timed *first)
 {
     haul_device         *device = keeper->device;
@@ -222,6 +223,7 @@ static int64_t read_times(const haul__stream *keeper, timed *first)
             continue;
         }
         origin = from;
+        t->duration = larger(t->duration, 0);
         least = t->event.time - t->after > least ? t->event.time - t->after : least;
         most = now - t->after - t->duration < most ? now - t->after - t->duration : most;
     }

@@ -207,6 +207,15 @@ static void test_timing__no_command_ends_in_the_future(void **state)
     assert_true(h.done[2].time <= haul__now_ns());
 }
 
+static void test_timing__no_command_ends_before_it_begins(void **state)
+{
+    (void)state;
+    fill_at(0, -1 * MS); /* as the driver says */
+    assert_int_equal(haul_device_sync(device), HAUL_OK);
+    assert_int_equal(h.done[0].duration, 0);
+    assert_true(h.done[0].time == h.started[0].time && h.done[0].time <= haul__now_ns());
+}
+
 static void test_timing__no_command_begins_in_the_future(void **state)
 {
     (void)state;
@@ -419,6 +428,7 @@ int main(void)
         TEST(test_timing__commands_begin_when_they_were_submitted_or_later),
         TEST(test_timing__a_later_command_tells_when_an_earlier_one_began),
         TEST(test_timing__no_command_ends_in_the_future),
+        TEST(test_timing__no_command_ends_before_it_begins),
         TEST(test_timing__no_command_begins_in_the_future),
         TEST(test_timing__failures_of_timings_are_not_those_of_commands),
         TEST(test_timing__refused_commands_have_none),
