@@ -42,7 +42,7 @@ static haul__machine *load(const haul_device *device, const char *kind)
         haul__machine_read("haul_machine", "in the cache", text, size, &m);
     haul__free(key);
     haul__free(text);
-    if (m && haul__machine_find(m, device->name) >= 0)
+    if (m && m->device_count <= 2 && haul__machine_find(m, device->name) >= 0) /* the host and the device at most */
         return m;
     haul__free(m);
     return NULL;

@@ -175,6 +175,18 @@ static void test_speeds__measured_and_learnt_ones_are_kept(void **state)
     other->link_count = 0;
     haul__speeds_store(late_device(1), other);
     assert_null(haul__speeds_load(late_device(1)));
+    *other = *haul__speeds_of(late_device(0)).machine; /* nor is one that has other devices, too */
+    other->devices[2] = other->devices[1];
+    snprintf(other->devices[2].name, sizeof other->devices[2].name, "%s", late_device(1)->name);
+    other->device_count = 3;
+    for (int i = 0; i < 2; i++) {
+        haul__machine_link *link = &other->links[other->link_count++];
+        *link = other->links[i];
+        link->from = link->from ? 2 : 0;
+        link->to = link->to ? 2 : 0;
+    }
+    haul__speeds_store(late_device(1), other);
+    assert_null(haul__speeds_load(late_device(1)));
     haul__free(other);
 }
 
