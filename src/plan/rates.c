@@ -446,7 +446,7 @@ static haul_status measure_memory(haul_device *device, haul__machine_device *out
         trial        t = {.kind = &add, .device = device, .dtype = HAUL_F32};
         int64_t      work = 0;
         const double seconds = time_trial(&t, size, &work);
-        out->bytes_per_second = isnan(seconds) ? 0 : (int64_t)fmax(1, (double)work / seconds);
+        out->bytes_per_second = isnan(seconds) ? 0 : (int64_t)fmax(1, fmin((double)work / seconds, 1e18));
         if (!isnan(seconds))
             return HAUL_OK;
         if (haul_error_status() != HAUL_OUT_OF_MEMORY)
