@@ -44,7 +44,7 @@ haul__group_count haul__group_counts(void);
 
 /* Counts the time of a step in which exchanges of gradients were under way, and its part during the backward pass. */
 void haul__group_exchanged(haul_group *group, int64_t exchange_ns, int64_t hidden_ns);
-/* The same of one rank, the one of this process in the group. Other counts are 0. */
+/* These times of this process's rank in the group. The other counts are 0. */
 haul__group_count haul__group_exchange_time(const haul_group *group);
 
 /* The rank of this process among those that its launcher started, and how many they are. Where threads of this process

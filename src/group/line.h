@@ -43,8 +43,8 @@ haul_status haul__roll_call_begin(void);
 void haul__roll_call_poll(void);
 /* A work has waited for the limit: ask all ranks where they are. */
 void haul__roll_call_about(haul__work *w);
-/* Asks where the ranks of the work's group are if one of them has left since the last call about the work; about a
- * message, if its other rank has left. */
+/* Asks where the ranks of the work's group are if one of them has left since the last call about the work. About a
+ * message it asks if its other rank has left. */
 void haul__roll_call_leavers(haul__work *w);
 /* The work is over, so that its roll call is not needed any more. */
 void haul__roll_call_forget(const haul__work *w);

@@ -4,8 +4,8 @@
  * answers that it has not begun the collective, or that does not answer at all, is the one that the others wait for: an
  * error names it, goes to all ranks, and ends the job. A rank whose program exits says so, and goes on answering until
  * all ranks have exited: only then can the library be finished. Collectives that it has not begun cannot be completed:
- * ranks that wait in one ask about it at once. Neither can a message to or from it, once nothing of its own is under
- * way: its rank asks twice, since the last bytes may be on their way. */
+ * ranks that wait in one ask about it at once. The same holds for a message to or from it, once nothing of its own is
+ * under way. The rank that waits for the message asks twice, since the last bytes may still be on their way. */
 #include <string.h>
 #include <time.h>
 
@@ -58,6 +58,7 @@ static peer *peers; /* of all processes; freed never, because messages may be un
 static struct {
     bool        on, leaves, exit; /* `leaves`: a rank leaves; `exit`: this program waits for the others to exit */
     haul__work *about;
+    uint64_t    key; /* of the group of `about`; 0 at the exit */
     int64_t     since;
 } call;
 
@@ -176,10 +177,11 @@ static void ask(haul__work *about, bool leaves)
     call.leaves = leaves;
     call.exit = about == NULL;
     call.about = about;
+    call.key = about ? about->group->key : 0;
     call.since = haul__system_ns();
     for (int r = 0; r < processes(); r++)
         peers[r].answered = false;
-    send_to_all(&(control){.type = ASK, .key = about ? about->group->key : 0});
+    send_to_all(&(control){.type = ASK, .key = call.key});
 }
 
 static void handle(int rank, control *message)
@@ -190,6 +192,8 @@ static void handle(int rank, control *message)
     switch (message->type) {
     case ASK: answer(rank, message->key); break;
     case ANSWER:
+        if (message->key != call.key) /* to an earlier call, about another group */
+            break;
         p->answered = true;
         p->number = message->number;
         haul__snprintf(p->says, sizeof p->says, "%s", message->text);
@@ -241,6 +245,12 @@ static bool is_late(const haul__work *w, int r)
     return !p->answered || !w->collective || p->number < w->number;
 }
 
+/* A call about ranks that leave needs the answer of rank r. */
+static bool must_answer(const haul__work *w, int r)
+{
+    return w->collective ? r != w->group->rank : r == w->peer;
+}
+
 static void blame(const haul__work *w, int first, int count)
 {
     const peer *p = &peers[w->group->places[first]];
@@ -275,7 +285,7 @@ static void judge_work(haul__work *w)
         if (is_late(w, r)) {
             first = first < 0 ? r : first;
             count++;
-        } else if (call.leaves && r != w->group->rank && !peers[w->group->places[r]].answered) {
+        } else if (call.leaves && must_answer(w, r) && !peers[w->group->places[r]].answered) {
             w->leavers = 0; /* it is asked again */
         }
     if (count > 0) {
@@ -354,15 +364,18 @@ void haul__roll_call_about(haul__work *w)
     ask(w, false);
 }
 
-/* Asks about a message to or from a rank that leaves, and after some time once more. */
+/* Asks about a message to or from a rank that leaves, and after some time once more if it has not got on. A rank that
+ * has ended its program still answers requests for its parts, and an error goes to all ranks: these have the limit. */
 static void ask_about_message(haul__work *w)
 {
     const int64_t now = haul__system_ns();
     HAUL__ASSERT(w->peer < w->group->size);
-    if (w->peer < 0 || !peers[w->group->places[w->peer]].leaving || now - w->left_ns < PATIENCE_S * SECOND)
+    if (w->peer < 0 || w->get || w->error)
         return;
+    if (!peers[w->group->places[w->peer]].leaving || now - w->left_ns < PATIENCE_S * SECOND)
+        return;
+    w->leavers = w->begun_ns > w->left_ns ? 1 : w->leavers + 1;
     w->left_ns = now;
-    w->leavers++;
     ask(w, true);
 }
 

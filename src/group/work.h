@@ -71,8 +71,8 @@ struct haul__work {
     int64_t     over_ns;  /* when it was over, if first_ns is not 0 */
     int64_t     sent;     /* elements, in bytes */
     int         asked;    /* roll calls about it */
-    int         leavers;  /* how many ranks of its group had left at the last roll call about them; of a message, how
-                             often its other rank was asked since it has left */
+    int         leavers;  /* ranks of its group that had left at the last roll call about them; of a message: how often
+                             its other rank was asked after it left, since the message last got on */
     int64_t left_ns;      /* of a message: when that was last; 0: never */
 
     haul_status (*next)(haul__work *w); /* sets `over`, or begins requests */
