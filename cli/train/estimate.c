@@ -11,13 +11,12 @@
 #include "plan/fit.h"
 #include "plan/spill_cost.h"
 
-/* With --spill on, if it is needed. */
+/* With --spill on, if it is needed. What a stage spills is not known. */
 static bool find_spill(trainer *t, haul__spill_cost *out)
 {
-    const haul__fit_result *d = &t->expected;
-    if (!t->options->spill || !d->limit || d->peak <= d->limit)
+    if (!t->options->spill || trainer_is_within_limit(t))
         return false;
-    haul__spill_cost_of(&d->spill, t->device, out);
+    haul__spill_cost_of(&t->expected.spill, t->device, out);
     return true;
 }
 

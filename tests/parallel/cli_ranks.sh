@@ -40,7 +40,11 @@ spills=(--model resnet18 --data shapes:20 --batch 16 --pieces 4 --optimizer adam
     --workers 0 --device opencl:0)
 opencl=$("$HAUL" devices --json | "$HAUL_PYTHON" -c 'import json, sys
 print("yes" * any(d["name"] == "opencl:0" and d["usable"] for d in json.load(sys.stdin)["devices"]))')
-[ -z "$opencl" ] || run 0 train "${spills[@]}" --run spills
+if [ -n "$opencl" ]; then
+    run 0 train "${spills[@]}" --estimate --stages 2 --memory-limit 70M --spill on
+    check "no estimate of what a stage spills" test -z "$(grep '^spill ' out)"
+    run 0 train "${spills[@]}" --run spills
+fi
 first=${launchers[0]} counts="2 3 4"
 for launcher in "${launchers[@]}"; do
     name=${launcher%% *}
