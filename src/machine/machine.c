@@ -211,7 +211,7 @@ int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_
 
 /* ---- ranks that share the CPU ---- */
 
-/* As many parts of the CPU as its cores are divided into, and those that so many ranks would take. */
+/* How many cores so many ranks would take, of *all. If the cores are not known, the CPU counts as one. */
 static int64_t wanted_of(const haul__machine_device *cpu, int64_t ranks, int64_t *all)
 {
     const bool known = cpu->threads > 0 && cpu->cores > 0;

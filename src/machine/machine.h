@@ -59,8 +59,8 @@ typedef struct haul__machine_device {
     bool    shares_host_memory;
     int64_t launch_ns;        /* that each command of an operation takes in addition */
     int64_t bytes_per_second; /* of its memory: reads and writes together */
-    int     threads, cores;   /* of this computer's CPU: of the measurement, and that a process may use; else
-                               * 0: all cores worked. Not in files. */
+    int     threads, cores;   /* of this computer's CPU: threads of the measurement, and cores that a process
+                               * may use. Otherwise 0: all cores worked. Not in files. */
     int                rate_count;
     haul__machine_rate rates[HAUL__MACHINE_RATES];
 
@@ -90,7 +90,7 @@ typedef struct haul__machine {
 /* The time of computing for one of so many ranks on the machine's CPU, which takes `ps` without the others. The cores
  * are divided among the ranks where these have more threads. */
 int64_t haul__machine_divided(const haul__machine *m, int64_t ps, int64_t ranks);
-/* True if no core is left by so many ranks. */
+/* True if so many ranks leave no core free. */
 bool haul__machine_is_busy(const haul__machine *m, int64_t ranks);
 
 /* ---- making ---- */

@@ -63,7 +63,7 @@ typedef struct haul__triangle_attributes {
 typedef struct haul__softmax_attributes {
     int     axis;
     bool    zeros;  /* a row without a finite element is zeros, not NaN */
-    bool    causal; /* row i of a matrix has its columns 0 to first + i only, and zeros behind them */
+    bool    causal; /* row i of a matrix sees its columns 0 to first + i only; the others become zeros */
     bool    reserved[2];
     int64_t first;
 } haul__softmax_attributes;

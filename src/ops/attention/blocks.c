@@ -76,7 +76,7 @@ static haul_status prepare(const haul__operation *operation, haul_tensor *const 
     return HAUL_OK;
 }
 
-/* The last key that the first query of the block sees. */
+/* The last key that the first query of the block sees; HAUL__ALL_COLUMNS: each query sees all. */
 static int64_t first_of(const attention *a, const block *b)
 {
     return a->causal ? b->begin : HAUL__ALL_COLUMNS;

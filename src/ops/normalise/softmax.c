@@ -1,8 +1,8 @@
 /* softmax and log_softmax over any axis, and their gradients.
  *
  * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
- * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. Causal attention has rows
- * of which it sees a part: the elements behind it are not read, and are zeros in the result. */
+ * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. In causal attention a row
+ * sees its first elements only: the others do not change the result, in which they are zeros. */
 #include "ops/normalise/softmax.h"
 #include "base/assert.h"
 #include "ops/attributes.h"
@@ -19,7 +19,7 @@ typedef struct softmax_params {
     I64 length, inner; /* elements of a row, and the distance between them */
     I64 offsets[3];    /* of the buffers */
     I64 zeros;         /* softmax of rows along the innermost axis: without a finite element they are zeros, not NaN */
-    I64 rows, first;   /* the same: row i of `rows` sees its elements 0 to first + i; all of them if `rows` is 0 */
+    I64 rows, first;   /* likewise: row i of `rows` sees its elements 0 to first + i; if `rows` is 0, all of them */
 } softmax_params;
 
 enum { SOFTMAX_WIDTH = 256 }; /* neighbouring rows that are taken side by side */
@@ -40,7 +40,8 @@ FUNC I64 softmax_seen(I64 i, const softmax_params p)
  * taken whole, since a branch for each would cost more than it saves. */
 FUNC I64 softmax_filled(I64 i, const softmax_params p)
 {
-    const I64 filled = p.rows && p.length >= SHORT_ROW ? (softmax_seen(i, p) + SUM_LANES - 1) & ~(I64)(SUM_LANES - 1) : p.length;
+    const I64 filled = p.rows && p.length >= SHORT_ROW
+                       ? (softmax_seen(i, p) + SUM_LANES - 1) & ~(I64)(SUM_LANES - 1) : p.length;
     return filled < p.length ? filled : p.length;
 }
 
@@ -79,7 +80,7 @@ KERNEL2(log_softmax, softmax_params, T, out, const T, in)
     }
 }
 
-/* dx = y (g - sum(g y)); y is 0 where a row sees nothing. */
+/* dx = y (g - sum(g y)); y is 0 in the elements that a row does not see. */
 KERNEL3(softmax_backward, softmax_params, T, out, const T, in0, const T, in1)
 {
     const I64 n = p.length;

@@ -35,7 +35,7 @@ static int64_t inside_ns(const haul__exchange *x)
     return link ? link->latency_ns : INSIDE_NS;
 }
 
-/* All ranks of a host read and write so many bytes of its memory each. */
+/* The time in which each rank of a host reads and writes so many bytes of its memory. */
 static int64_t by_ranks(const haul__exchange *x, int64_t bytes)
 {
     const int64_t alone = haul__ps_at_rate(bytes, x->machine->devices[0].bytes_per_second);

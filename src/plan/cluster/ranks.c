@@ -25,7 +25,7 @@ typedef struct timeline {
 
 /* ---- the program ---- */
 
-/* Of a rank that takes `ps` alone on its host. Ranks that compute on the CPU share it. */
+/* The time of a rank that takes `ps` without the others of its host. Ranks that compute on the CPU share it. */
 static int64_t shared(const haul__ranks_request *r, int64_t ps)
 {
     return r->device ? ps : haul__machine_divided(r->machine, ps, r->per_host);

@@ -24,9 +24,9 @@ typedef struct haul__stage {
  * possible, with the copies before it. Each has a gradient. */
 haul_status haul__stages_cut(const haul__units *u, const haul__cluster_request *r, int count, haul__stage *out);
 
-/* Makes the stage that of one of so many ranks of a host: on the CPU they share it. */
+/* Makes the times of a stage those of one of so many ranks of a host, which share its CPU. */
 void haul__stage_share(haul__stage *s, const haul__cluster_request *r, int ranks);
-/* The same of a time. */
+/* The same for one time. */
 int64_t haul__stage_shared(const haul__cluster_request *r, int64_t ps, int ranks);
 
 /* The forward passes of all micro-batches, and then the backward passes, the last micro-batch first. Devices and links

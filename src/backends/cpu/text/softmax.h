@@ -10,7 +10,7 @@ GROUPS2(NAME, softmax_params, T, out, const T, x)
     if (n < SHORT_ROW) for (; i + SIDE_ROWS <= ITEMS_END; i += SIDE_ROWS) {
         const T *rows = x + p.offsets[1] + i * n;
         A sides[SIDE_ROWS][SIDE_ROWS], max[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
-        int seen[SIDE_ROWS], most = 0; /* elements of each row that count; loops over all rows end with the most */
+        int seen[SIDE_ROWS], most = 0; /* elements that each row sees; loops over all rows end with the most */
         for (int r = 0; r < SIDE_ROWS; r++) {
             seen[r] = (int)(p.rows && p.first + row + 1 < n ? p.first + row + 1 : n);
             most = seen[r] > most ? seen[r] : most;
