@@ -364,8 +364,9 @@ void haul__roll_call_about(haul__work *w)
     ask(w, false);
 }
 
-/* Asks about a message to or from a rank that leaves, and after some time once more if it has not got on. A rank that
- * has ended its program still answers requests for its parts, and an error goes to all ranks: these have the limit. */
+/* Asks about a message to or from a rank that leaves, and after some time once more if it has not got on. Requests for
+ * parts of a rank that has ended its program are still answered, and errors go to all ranks, so these may take longer:
+ * the limit is for them. */
 static void ask_about_message(haul__work *w)
 {
     const int64_t now = haul__system_ns();
