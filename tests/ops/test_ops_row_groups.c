@@ -2,6 +2,7 @@
  * one row after another: operations on many rows are compared with the same operation on parts that are smaller than a
  * group, for random shapes. */
 #include "kernels/constants.h"
+#include "ops/normalise/softmax.h"
 #include "support/failure.h"
 #include "support/into.h"
 #include "support/random.h"
@@ -140,8 +141,28 @@ static void test_row_groups__have_the_bits_of_the_plain_form(void **state)
         }
 }
 
+/* Matrices have fewer rows than a group, so one of them alone takes the plain form. */
+static void test_row_groups__have_the_bits_of_the_plain_form_in_causal_attention(void **state)
+{
+    static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F16, HAUL_BF16};
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        haul_scope   *scope = haul_scope_push();
+        const int64_t count = 8, rows = 2 + below(SIDE_ROWS - 2), n = 1 + below(SHORT_ROW - 1), first = below(n);
+        haul_tensor  *x = haul_reshape(random_rows(dtypes[below(3)], count * rows, n), HAUL_SHAPE(count, rows, n));
+        haul_tensor  *all = haul__attention_weights(x, first);
+        for (int64_t i = 0; i < count; i++)
+            assert_equal_bits(haul_slice(all, 0, i, i + 1, 1),
+                              haul__attention_weights(haul_slice(x, 0, i, i + 1, 1), first), "weights of a matrix");
+        haul_scope_pop(scope);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_row_groups__have_the_bits_of_the_plain_form)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_row_groups__have_the_bits_of_the_plain_form),
+        cmocka_unit_test(test_row_groups__have_the_bits_of_the_plain_form_in_causal_attention),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,9 +51,9 @@ GROUPS2(NAME, softmax_params, T, out, const T, x)
         for (int r = 0; r < SIDE_ROWS; r++) {
             const T *v = rows + r * n;
             T *o = out + p.offsets[0] + (i + r) * n;
-            const A m = max[r], s = sum[r];
+            const A m = max[r], s = sum[r], none = 0 / s; /* NaN if s is, as in the plain form */
             EACH_OF_ROW(j, filled) STORE(o, j, IS_LOG ? LOAD(v, j) - m - s : powers[r][j] / s);
-            EACH_OF_ROW(j, n - filled) STORE(o, filled + j, 0);
+            EACH_OF_ROW(j, n - filled) STORE(o, filled + j, none);
         }
     }
     return i;
