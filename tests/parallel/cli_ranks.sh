@@ -66,7 +66,7 @@ same norms norms-3
 # The first bucket begins before the backward pass is over, and the last one after it.
 hidden=$(value norms-3/log.jsonl done hidden_share)
 check "a part of the exchange is hidden" awk -v s="$hidden" 'BEGIN { exit !(s > 0 && s < 1) }'
-check "and shown" grep -q 'exchange  *.* of rank 0, [0-9]*% of it behind backward passes' out
+check "and shown" grep -q 'exchange  *.* of rank 0, [0-9]* % of it behind backward passes' out
 
 # Followed pieces, and why others are not.
 check "all but the first piece" test "$(value small-${first%% *}-2/log.jsonl done followed)" = 23

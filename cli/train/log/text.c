@@ -468,7 +468,7 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     if (d->ranks > 1)
         print_fact("  ranks", END, "%d; rank 0 sent %s to the others", d->ranks, text_bytes(d->group_bytes));
     if (d->exchange_seconds > 0)
-        print_fact("  exchange", END, "%s of rank 0, %.0f%% of it behind backward passes",
+        print_fact("  exchange", END, "%s of rank 0, %.0f %% of it behind backward passes",
                    text_seconds(d->exchange_seconds), 100 * d->hidden_share);
     if (d->state_bytes)
         print_ranks("  optimizer", "", d, d->state_bytes);
