@@ -270,17 +270,19 @@ static haul_status find_shape(dl_import *i)
     return haul__shape_count(&i->shape, i->operation, &i->count);
 }
 
-/* The strides, row-major if there are none, and how far the last element is. */
+/* The strides and how far the last element is. They are row-major if there are none, and where they lead to no other
+ * element: any number may stand there. */
 static haul_status find_strides(dl_import *i)
 {
     int64_t next = 1, last = 0;
     for (int d = i->shape.ndim - 1; d >= 0; d--) {
         const int64_t size = i->shape.dims[d], stride = i->given->strides ? i->given->strides[d] : next;
         int64_t       reach = 0;
-        i->strides[d] = stride;
-        next = size > 1 ? next * size : next; /* at most the count, which was checked */
+        i->strides[d] = next;
         if (size <= 1 || !i->count)
             continue;
+        i->strides[d] = stride;
+        next *= size; /* at most the count, which was checked */
         if (stride < 0)
             return haul__fail(HAUL_UNSUPPORTED, i->operation, "tensor",
                               "the stride of dimension %d is %" PRId64 "; 0 or more is expected: copy the tensor first",

@@ -191,6 +191,24 @@ static void test_dlpack__keeps_strides_and_offset(void **state)
     assert_int_equal(f.deleted, 1);
 }
 
+static void test_dlpack__ignores_strides_that_lead_nowhere(void **state)
+{
+    (void)state;
+    for (int64_t rows = 0; rows < 2; rows++) {
+        foreign f;
+        make(&f);
+        f.shape[0] = rows;
+        f.strides[0] = INT64_MAX;
+        if (!rows)
+            f.strides[1] = INT64_MIN;
+        haul_scope  *inner = haul_scope_push();
+        haul_tensor *t = haul_slice(haul_from_dlpack(&f.v), 0, 0, rows, 4);
+        assert_values(haul_slice(t, 1, 0, 3, 2), (float[]){0, 2}, (size_t)rows * 2);
+        assert_int_equal(haul_scope_pop(inner), HAUL_OK);
+        assert_int_equal(f.deleted, 1);
+    }
+}
+
 static void test_dlpack__copies_read_only_memory(void **state)
 {
     (void)state;
@@ -287,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dlpack__refuses_gradients_and_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dlpack__takes_memory_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dlpack__keeps_strides_and_offset, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dlpack__ignores_strides_that_lead_nowhere, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dlpack__copies_read_only_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dlpack__normalises_bools, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dlpack__refuses, setup, teardown),
