@@ -73,6 +73,21 @@ static void print_figures(const cluster *c)
     print_line("  activations", text_bytes(p->passing_bytes));
 }
 
+/* For a machine that was measured: profiles were made on it, or can be. */
+static void print_learnt(const cluster *c)
+{
+    const haul__cluster_plan *p = c->best;
+    char                      text[300];
+    if (c->machine->described)
+        return;
+    snprintf(text, sizeof text,
+             "Of %s operations of a micro-batch, profiles measured the times of %s; haul train --profile 4 with "
+             "micro-batches of %s example%s measures them.",
+             text_count(p->operations), text_count(p->learnt), text_count(p->examples), p->examples == 1 ? "" : "s");
+    putchar('\n');
+    print_wrapped(text, 0, 0);
+}
+
 static void print_stages(const cluster *c)
 {
     const haul__cluster_stage *stages = c->stages;
@@ -206,6 +221,7 @@ bool show_cluster(const cluster *c)
     print_title(c);
     print_choice(c);
     print_figures(c);
+    print_learnt(c);
     print_stages(c);
     print_fewer(c);
     print_others(c);

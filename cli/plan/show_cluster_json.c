@@ -18,6 +18,8 @@ static void fill(cJSON *out, const cluster *c, const haul__cluster_plan *p)
     json_number(out, "shard", p->layout.shard);
     json_number(out, "micro_batches", p->layout.parts);
     json_number(out, "micro_batch", (double)p->examples);
+    json_number(out, "operations", (double)p->operations);
+    json_number(out, "learnt_operations", (double)p->learnt);
     json_number(out, "step_ms", ms(p->step_ps));
     json_number(out, "compute_ms", ms(p->compute_ps));
     json_number(out, "exposed_ms", ms(p->exposed_ps));

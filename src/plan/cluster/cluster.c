@@ -8,6 +8,7 @@
 #include "machine/picoseconds.h"
 #include "plan/cluster/exchange.h"
 #include "plan/cluster/stage.h"
+#include "plan/place/step.h"
 
 #define OPERATION "haul plan"
 
@@ -20,6 +21,7 @@ typedef struct search {
     size_t                       room;
     haul__units                  units;
     int64_t                      examples;
+    int64_t                      operations, learnt; /* as in a plan */
     haul__stage                  cut[HAUL__CLUSTER_STAGES];
     haul__stage                  stages[HAUL__CLUSTER_STAGES]; /* the same of the layout */
     int                          sharers;                      /* ranks of a host */
@@ -252,7 +254,8 @@ static bool is_wanted(const search *f, const haul__layout *l)
 static haul_status add_plan(search *f, haul__layout layout)
 {
     haul__cluster_plans *p = f->out;
-    haul__cluster_plan   plan = {.layout = layout, .examples = f->examples};
+    haul__cluster_plan   plan = {
+          .layout = layout, .examples = f->examples, .operations = f->operations, .learnt = f->learnt};
     if (!is_wanted(f, &layout))
         return HAUL_OK;
     if (!haul__grow(&p->items, &f->room, (size_t)p->count + 1, sizeof *p->items))
@@ -306,6 +309,9 @@ static haul_status search_program(search *f, const haul_program *program)
 {
     const haul__cluster_request *r = f->request;
     haul_status                  status = haul__units_find(program, r->machine, r->device, &r->paths, &f->units);
+    f->operations = haul__place_timed(program);
+    f->learnt = haul__place_learnt(program, r->machine, r->device);
+    HAUL__ASSERT(f->learnt <= f->operations);
     if (!status)
         status = add_examples(f);
     f->out->most_stages = haul__units_most_stages(&f->units);

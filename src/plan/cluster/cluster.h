@@ -48,6 +48,8 @@ typedef struct haul__cluster_plan {
     haul__layout layout;
     int          devices, hosts;
     int64_t      examples;    /* of a micro-batch */
+    int64_t      operations;  /* of a micro-batch, which take time */
+    int64_t      learnt;      /* of these, with times that profiles measured */
     int64_t      step_ps;     /* the sum of the next three */
     int64_t      compute_ps;  /* of a device, in the mean of the stages: passes, additions of gradients, update */
     int64_t      exposed_ps;  /* of exchanges and of fetched parameters: what they add to the step */

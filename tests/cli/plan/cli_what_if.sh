@@ -127,6 +127,11 @@ check "a profile on one core" taskset -c "$core" "$HAUL" train --model simplecnn
     --device cpu --epochs 1 --profile 5 --run one-core --quiet --threads 1
 HAUL_NUM_THREADS=1 run 0 what-if "${step[@]}" --json
 check "its operations are learnt" grep -q '"learnt_operations": *[1-9]' out
+one=(--ranks 1 --only stages=1,replicas=1,micro-batches=1,shard=0)
+HAUL_NUM_THREADS=1 run 0 plan "${one[@]}" --json -- --model simplecnn --batch 16 --device cpu
+check "and count in plans of ranks" grep -q '"learnt_operations": *[1-9]' out
+HAUL_NUM_THREADS=1 run 0 plan "${one[@]}" -- --model simplecnn --batch 16 --device cpu
+check "which say so" grep -Eq '^Of [0-9]+ operations of a micro-batch, profiles measured the times of [1-9]' out
 
 # ---- wrong command lines ----
 run 2 what-if --model simplecnn
