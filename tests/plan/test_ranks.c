@@ -167,6 +167,27 @@ static void test_cores_of_a_host(void **state)
     }
 }
 
+/* In memory of 100 GB/s messages between processes take as long as a core needs for them, with 2.5 GB/s: 2.4 us for the
+ * half of 12,000 bytes that is sent, and as long for the half that comes back. The sums move 18,000 bytes of memory. */
+static void test_messages_within_a_host(void **state)
+{
+    (void)state;
+    haul__machine       host = machine;
+    haul__ranks_request r = request_of(2);
+    host.devices[0].bytes_per_second = 100000 * MB;
+    host.devices[0].threads = 1;
+    host.devices[0].cores = 2;
+    r.machine = &host;
+    r.device = 0;
+    r.per_host = 2;
+    r.bucket = 12000;
+    const haul__ranks_step two = predict(&r);
+    assert_int_equal(two.exchange_ps, 2 * 1 * US + 2 * 24 * US / 10 + 18 * US / 100);
+    host.devices[0].cores = 1;
+    const haul__ranks_step shared = predict(&r);
+    assert_int_equal(shared.exchange_ps, 2 * 1 * US + 4 * 24 * US / 10 + 2 * 18 * US / 100);
+}
+
 /* A free core moves the bytes while others compute. Without one, the exchange adds to the step. */
 static void test_exchange_needs_a_core(void **state)
 {
@@ -246,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_one_host),
         cmocka_unit_test(test_cores_of_a_host),
+        cmocka_unit_test(test_messages_within_a_host),
         cmocka_unit_test(test_exchange_needs_a_core),
         cmocka_unit_test(test_random_requests),
         cmocka_unit_test(test_bad_requests),
