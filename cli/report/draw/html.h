@@ -21,8 +21,8 @@ void html_put(html *h, const char *markup);
  * Other conversions are not known. */
 void html_add(html *h, const char *format, ...) HAUL_PRINTF(2, 3);
 
-/* Add a name from outside, in an element of its own, so that its direction of writing stays within it. A long one may be
- * broken after underscores. */
+/* Add a name from outside, in an element of its own, so that its direction of writing stays within it. A long one may
+ * be broken after underscores. */
 void html_name(html *h, const char *name);
 
 /* Add an attribute of the form ` src="data:image/png;base64,..."`. */
