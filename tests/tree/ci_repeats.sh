@@ -164,4 +164,14 @@ for _ in 1 2 3 4; do
 done
 check "five are kept" test "$(find cache/haul-ci-logs -mindepth 1 -maxdepth 1 | wc -l)" -eq 5
 check "this one, too" test -s "$newest/test-1.log"
+
+# For a script the hostile stage builds what the script runs.
+mkdir -p "$tree/tests/group" "$tree/examples" "$tree/build-script"
+touch "$tree/tests/group/test_tree.c" "$tree/examples/small.c"
+echo '"$HAUL_BUILD/tests/test_tree"; "$HAUL_BUILD/examples/small"; test_none; gcc -lhaul' >"$tree/tests/group/script.sh"
+echo "add_test(scripted bash \"$tree/tests/group/script.sh\")" >"$tree/build-script/CTestTestfile.cmake"
+for commit in {1..50}; do
+    "$tree/tests/support/run/choose-tests" hostile "$commit" --test-dir "$tree/build-script" 2>/dev/null
+done | sort -u >out
+check "what a script needs is built" test "$(cat out)" = "scripted haul_cli test_tree example_small libhaul.so"
 finish
