@@ -108,12 +108,10 @@ const char *bench_time(char out[16], double seconds)
 void bench_line(const char *label, const char *format, ...)
 {
     enum { INDENT = 15 };
-    char    text[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vprint_labelled(2, INDENT, label, format, arguments);
     va_end(arguments);
-    print_labelled(2, INDENT, label, text);
 }
 
 void bench_progress(const char *device, const char *what)

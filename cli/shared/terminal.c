@@ -188,15 +188,20 @@ void print_labelled(int margin, int indent, const char *name, const char *text)
     print_wrapped(text, indent, indent);
 }
 
+void vprint_labelled(int margin, int indent, const char *name, const char *format, va_list arguments)
+{
+    char text[900];
+    vsnprintf(text, sizeof text, format, arguments);
+    print_labelled(margin, indent, name, text);
+}
+
 void print_labelled_format(const char *name, const char *format, ...)
 {
     enum { COLUMN = 11 };
-    char    text[900];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vprint_labelled(0, COLUMN, name, format, arguments);
     va_end(arguments);
-    print_labelled(0, COLUMN, name, text);
 }
 
 void complain_wrapped(const char *before, const char *text)

@@ -3,6 +3,7 @@
 #define CLI_SHARED_TERMINAL_H
 
 #include <haul/base.h>
+#include <stdarg.h>
 #include <stdbool.h>
 
 /* Standard output counts as a file from here on: launchers of several processes give each a terminal, and forward the
@@ -53,6 +54,8 @@ int text_columns(const char *text);
 void print_wrapped(const char *text, int column, int indent);
 /* A name behind a margin, and a text that begins in the column `indent`, where its other lines begin, too. */
 void print_labelled(int margin, int indent, const char *name, const char *text);
+/* The same of a format. */
+void vprint_labelled(int margin, int indent, const char *name, const char *format, va_list arguments);
 /* The same without a margin, for names of at most 10 letters. */
 void print_labelled_format(const char *name, const char *format, ...) HAUL_PRINTF(2, 3);
 

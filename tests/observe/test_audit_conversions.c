@@ -33,7 +33,7 @@ static haul_finding wrong_side(int64_t repeated)
     return found;
 }
 
-/* A copy cannot waste more bytes than it moves, whatever becomes of its data. */
+/* The bytes of a copy count once, however often its elements are repeated on the device. */
 static void test_audit_conversions__count_bytes_once(void **state)
 {
     (void)state;

@@ -29,19 +29,20 @@ enum { SOFTMAX_WIDTH = 256 }; /* neighbouring rows that are taken side by side *
 FUNC A softmax_max(A m, I64 zeros) { return zeros && m < 0 && m - m != 0 ? LIT(0.0) : m; }
 FUNC A softmax_sum(A s, I64 zeros) { return zeros && s == 0 ? LIT(1.0) : s; }
 
-/* The elements that row i sees. */
-FUNC I64 softmax_seen(I64 i, const softmax_params p)
+/* The number of item i among the rows of its matrix, and the elements that a row of that number sees. */
+FUNC I64 softmax_row(I64 i, const softmax_params p) { return p.rows ? REMAINDER(i, p.rows) : 0; }
+FUNC I64 softmax_seen(I64 row, const softmax_params p)
 {
-    const I64 seen = p.rows ? p.first + REMAINDER(i, p.rows) + 1 : p.length;
+    const I64 seen = p.rows ? p.first + row + 1 : p.length;
     return seen < p.length ? seen : p.length;
 }
 
-/* The elements of row i for which loops run: those that it sees and others that fill the lanes of a sum. Short rows are
- * taken whole, since a branch for each would cost more than it saves. */
+/* The elements of item i for which loops run: those that it sees and others that fill the lanes of a sum. Short rows
+ * are taken whole, since a branch for each would cost more than it saves. */
 FUNC I64 softmax_filled(I64 i, const softmax_params p)
 {
     const I64 filled = p.rows && p.length >= SHORT_ROW
-                       ? (softmax_seen(i, p) + SUM_LANES - 1) & ~(I64)(SUM_LANES - 1) : p.length;
+                       ? (softmax_seen(softmax_row(i, p), p) + SUM_LANES - 1) & ~(I64)(SUM_LANES - 1) : p.length;
     return filled < p.length ? filled : p.length;
 }
 
@@ -52,15 +53,15 @@ FUNC A softmax_powers(GLOBAL T *y, GLOBAL const T *x, I64 seen, I64 n, A m)
     return ROW_SUM(y, n) + NAN_IF_NOT_FINITE(m);
 }
 
-/* Rows along the innermost axis: m = max x, s = sum exp(x - m), y = exp(x - m) / s. The exponentials stay in y until their
- * sum is known, except in half precision, which would round them. */
+/* Rows along the innermost axis: m = max x, s = sum exp(x - m), y = exp(x - m) / s. The exponentials stay in y until
+ * their sum is known, except in half precision, which would round them. */
 KERNEL2(softmax, softmax_params, T, out, const T, in)
 {
     const I64 n = p.length;
     FOR_ROWS(i) {
         GLOBAL const T *x = in + p.offsets[1] + i * n;
         GLOBAL T *y = out + p.offsets[0] + i * n;
-        const I64 seen = softmax_seen(i, p), filled = softmax_filled(i, p);
+        const I64 seen = softmax_seen(softmax_row(i, p), p), filled = softmax_filled(i, p);
         const A m = softmax_max(ROW_MAX(x, seen), p.zeros);
         const A s = softmax_sum(IS_HALF ? ROW_EXP_SUM(x, seen, m) : softmax_powers(y, x, seen, filled, m), p.zeros);
         EACH_OF_ROW(j, filled) STORE(y, j, (!IS_HALF ? LOAD(y, j) : j < seen ? EXP_BELOW(LOAD(x, j) - m) : 0) / s);

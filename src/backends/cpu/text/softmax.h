@@ -6,13 +6,13 @@ TEMPLATE(softmax_groups, NAME, IS_LOG)
 GROUPS2(NAME, softmax_params, T, out, const T, x)
 {
     const I64 n = p.length;
-    I64 i = ITEMS_BEGIN, row = p.rows ? REMAINDER(i, p.rows) : 0;
+    I64 i = ITEMS_BEGIN, row = softmax_row(i, p);
     if (n < SHORT_ROW) for (; i + SIDE_ROWS <= ITEMS_END; i += SIDE_ROWS) {
         const T *rows = x + p.offsets[1] + i * n;
         A sides[SIDE_ROWS][SIDE_ROWS], max[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
         int seen[SIDE_ROWS], most = 0; /* elements that each row sees; loops over all rows end with the most */
         for (int r = 0; r < SIDE_ROWS; r++) {
-            seen[r] = (int)(p.rows && p.first + row + 1 < n ? p.first + row + 1 : n);
+            seen[r] = (int)softmax_seen(row, p);
             most = seen[r] > most ? seen[r] : most;
             row = row + 1 == p.rows ? 0 : row + 1;
         }
